@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * boost_none.c - what boost.h promises, where there is no Boost: a line that says so.
+ */
+#include "peers/boost.h"
+
+#include "harness.h"
+
+static const char missing[] = "not installed";
+
+void kb_boost_switch(void)
+{
+    kb_skip("boost.context", missing);
+}
+
+void kb_boost_ring(size_t length, const char *name)
+{
+    (void)length;
+    kb_skip(name, missing);
+}
+
+void kb_boost_create(void)
+{
+    kb_skip("boost.context", missing);
+    kb_skip("boost.fiber", missing);
+}
+
+size_t kb_boost_holders(const struct kb_holder **out)
+{
+    *out = NULL;
+    return 0;
+}

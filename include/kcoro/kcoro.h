@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcoro/kcoro.h - the whole library in one include.
+ */
+#ifndef KCORO_KCORO_H
+#define KCORO_KCORO_H
+
+#include <kcoro/coro.h>
+#include <kcoro/defer.h>
+#include <kcoro/job.h>
+
+#endif

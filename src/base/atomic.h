@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * atomic.h - the atomic operations we use, with the memory order in the name.
+ *
+ * Nothing else in the library touches an _Atomic object: this is the seam at which test/model puts
+ * its own memory. Objects are declared KC_ATOMIC(type). Every use of an order stronger than relaxed
+ * carries the id of its line in the file's ORDER table in a comment on the same line, as in
+ *
+ *     kc_store_release(&co->state, READY);  // C3  (written as a block comment)
+ *
+ * which tools/tidy checks.
+ */
+#ifndef KC_BASE_ATOMIC_H
+#define KC_BASE_ATOMIC_H
+
+#ifdef KC_MODEL
+#include "model_atomic.h" /* test/model: the same names over simulated memory */
+#else
+
+#include <stdatomic.h>
+
+#define KC_ATOMIC(type) _Atomic(type)
+
+#define kc_load_relaxed(p) atomic_load_explicit((p), memory_order_relaxed)
+#define kc_load_acquire(p) atomic_load_explicit((p), memory_order_acquire)
+#define kc_store_relaxed(p, v) atomic_store_explicit((p), (v), memory_order_relaxed)
+#define kc_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
+
+#define kc_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define kc_sub_acq_rel(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
+
+/* Strong compare and swap; on failure *expected is what was found, read with acquire. */
+#define kc_cas_acq_rel(p, expected, v)                                                            \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,           \
+                                            memory_order_acquire)
+
+#endif
+#endif

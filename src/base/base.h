@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * base.h - assertions, attributes and the small arithmetic that every layer uses.
+ *
+ * Three kinds of check, by whose fault a failure is:
+ *   KC_USAGE   the caller's: one line that names the call and the rule of the contract, then abort.
+ *   KC_ASSERT  ours, O(1): always on.
+ *   KC_CHECK   ours, O(n): debug builds only.
+ */
+#ifndef KC_BASE_BASE_H
+#define KC_BASE_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define kc_likely(x) __builtin_expect(!!(x), 1)
+#define kc_unlikely(x) __builtin_expect(!!(x), 0)
+#define kc_container_of(ptr, type, member) ((type *)(((char *)(ptr)) - offsetof(type, member)))
+
+#define KC_CACHE_LINE 64
+#define KC_NOINLINE __attribute__((noinline))
+#define KC_COLD __attribute__((noinline, cold))
+#define KC_INLINE static inline __attribute__((always_inline))
+
+/* Prints "kcoro: " and the formatted line to stderr in one write, then aborts. */
+_Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#define KC_ASSERT(cond)                                                                           \
+    (kc_likely(cond) ? (void)0                                                                    \
+                     : kc__die("internal error: %s, at %s:%d", #cond, __FILE__, __LINE__))
+
+#ifdef NDEBUG
+#define KC_CHECK(cond) ((void)0)
+#else
+#define KC_CHECK(cond) KC_ASSERT(cond)
+#endif
+
+KC_INLINE size_t kc__align_up(size_t n, size_t to)
+{
+    return (n + to - 1) & ~(to - 1);
+}
+
+#endif

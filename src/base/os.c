@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * os.c - the kernel and the allocator, behind os.h.
+ *
+ * WHAT     Guards of stacks come in two kinds. MADV_GUARD_INSTALL (Linux 6.13) marks pages in the
+ *          page table: no extra mapping, so a million guards are no problem. Where it is missing,
+ *          mprotect splits the mapping in two at each guard and stops at vm.max_map_count. Which
+ *          one works is found by behaviour and not by return value: qemu's user emulation answers
+ *          0 to advice it does not know, and locked memory refuses markers.
+ *
+ * ORDER    id  site            operation       pairs with   carries; what breaks if weaker
+ *          -   guard_kind      relaxed         itself       one word, no other data
+ *          -   debug_mode      relaxed         itself       one word, no other data
+ */
+#define _GNU_SOURCE
+#include "base/os.h"
+
+#include "base/atomic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
+#ifndef PIDFD_SELF
+#define PIDFD_SELF (-10000)
+#endif
+
+bool (*kc__os_fault)(const char *what);
+bool kc__os_old_calls_only;
+
+static KC_ATOMIC(int) guard_kind = KC_GUARD_UNKNOWN;
+static KC_ATOMIC(int) debug_mode = -1;
+
+static bool fault(const char *what)
+{
+    return kc_unlikely(kc__os_fault != NULL) && kc__os_fault(what);
+}
+
+void kc__die(const char *format, ...)
+{
+    char line[512] = "kcoro: ";
+    size_t used = strlen(line);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line + used, sizeof line - used - 1, format, args);
+    va_end(args);
+    used = strlen(line);
+    line[used++] = '\n';
+    if (write(STDERR_FILENO, line, used) < 0) {
+        /* Nothing is left to tell it to. */
+    }
+    abort();
+}
+
+void *kc__alloc(size_t size)
+{
+    return fault("alloc") ? NULL : calloc(1, size);
+}
+
+void *kc__alloc_aligned(size_t align, size_t size)
+{
+    if (fault("alloc"))
+        return NULL;
+
+    void *p = aligned_alloc(align, kc__align_up(size, align));
+    if (p)
+        memset(p, 0, size);
+    return p;
+}
+
+void kc__free(void *p)
+{
+    free(p);
+}
+
+static void *map(size_t size)
+{
+    if (fault("map"))
+        return NULL;
+
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* LeakSanitizer looks for pointers in the heap, not in mappings, unless told. */
+extern void __lsan_register_root_region(const void *p, size_t size) __attribute__((weak));
+
+void *kc__os_map_data(size_t size)
+{
+    void *p = map(size);
+
+    if (p && __lsan_register_root_region)
+        __lsan_register_root_region(p, size);
+    return p;
+}
+
+void *kc__os_map(size_t size)
+{
+    void *p = map(size);
+
+    /* A huge page under a stack would make all of it resident. Kernels without huge pages refuse
+     * the advice, and need none. */
+    if (p)
+        (void)madvise(p, size, MADV_NOHUGEPAGE);
+    return p;
+}
+
+void kc__os_unmap(void *p, size_t size)
+{
+    /* At the limit on mappings a hole in a mapping is refused. The address space is lost then, the
+     * memory is not. */
+    if (munmap(p, size) != 0)
+        kc__os_trim(p, size);
+}
+
+void kc__os_trim(void *p, size_t size)
+{
+    /* Locked pages refuse; they then stay resident, which is what locking asks for. */
+    (void)madvise(p, size, MADV_DONTNEED);
+}
+
+/* True if the kernel refuses to read from p: the only answer that proves a guard. */
+static bool unreadable(const void *p)
+{
+    int fds[2];
+
+    if (pipe2(fds, O_CLOEXEC) != 0)
+        return false;
+    bool refused = write(fds[1], p, 1) < 0 && errno == EFAULT;
+    close(fds[0]);
+    close(fds[1]);
+    return refused;
+}
+
+static kc_guard_kind_t probe_guard(void)
+{
+    size_t page = kc__os_page_size();
+    char *p = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (p == MAP_FAILED)
+        return KC_GUARD_PROTECT;
+    bool marked =
+        madvise(p, page, MADV_GUARD_INSTALL) == 0 && unreadable(p) && !unreadable(p + page);
+    munmap(p, 2 * page);
+    return marked ? KC_GUARD_MARKER : KC_GUARD_PROTECT;
+}
+
+kc_guard_kind_t kc__os_guard_kind(void)
+{
+    int kind = kc_load_relaxed(&guard_kind);
+
+    if (kind == KC_GUARD_UNKNOWN) {
+        int saved = errno;
+        kind = probe_guard(); /* two threads may both probe: they find the same */
+        kc_store_relaxed(&guard_kind, kind);
+        errno = saved;
+    }
+    return (kc_guard_kind_t)kind;
+}
+
+void kc__os_guard_force(kc_guard_kind_t kind)
+{
+    kc_store_relaxed(&guard_kind, kind);
+}
+
+/* All of them in one system call (Linux 6.14), which takes half the time of as many. False: not so
+ * here. */
+static bool mark_many(char *p, size_t size, size_t stride, size_t count)
+{
+    struct iovec range[KC_GUARD_MAX];
+
+    for (size_t i = 0; i < count; i++)
+        range[i] = (struct iovec){ p + i * stride, size };
+    return syscall(SYS_process_madvise, PIDFD_SELF, range, count, MADV_GUARD_INSTALL, 0) ==
+           (long)(count * size);
+}
+
+size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why)
+{
+    bool mark = kc__os_guard_kind() == KC_GUARD_MARKER;
+    char *at = p;
+    size_t done = 0;
+
+    KC_ASSERT(count <= KC_GUARD_MAX);
+    if (fault("guard")) {
+        *why = -ENOMEM;
+        return 0;
+    }
+    if (mark && count > 1 && !kc__os_old_calls_only && mark_many(at, size, stride, count))
+        return count;
+    for (; done < count; done++, at += stride) {
+        if ((mark ? madvise(at, size, MADV_GUARD_INSTALL) : mprotect(at, size, PROT_NONE)) != 0) {
+            *why = -errno;
+            break;
+        }
+    }
+    return done;
+}
+
+bool kc__os_debug(void)
+{
+    int mode = kc_load_relaxed(&debug_mode);
+
+    if (mode < 0) {
+        const char *value = getenv("KCORO_DEBUG");
+        mode = value && *value && strcmp(value, "0") != 0;
+        kc_store_relaxed(&debug_mode, mode);
+    }
+    return mode;
+}
+
+size_t kc__os_page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}

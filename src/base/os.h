@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * os.h - every call into the kernel and the allocator, in one place.
+ *
+ * This is the seam for faults: a test sets kc__os_fault, and each call that can fail for want of
+ * memory asks it first. Everything returns 0, a pointer or a negative errno, never errno.
+ */
+#ifndef KC_BASE_OS_H
+#define KC_BASE_OS_H
+
+#include "base/base.h"
+
+/* Asked before each call below that may fail; true makes the call fail as the kernel would.
+ * NULL outside tests. what names the call ("map", "alloc"...). */
+extern bool (*kc__os_fault)(const char *what);
+
+/* Set under Valgrind, which warns of system calls that it does not know. */
+extern bool kc__os_old_calls_only;
+
+/* Zeroed memory; NULL: none left. Freed with kc__free. align is a power of two. */
+void *kc__alloc(size_t size);
+void *kc__alloc_aligned(size_t align, size_t size);
+void kc__free(void *p);
+
+/* Private anonymous memory, page aligned, zeroed on first touch, not reserved, no huge pages.
+ * NULL: none left. */
+void *kc__os_map(size_t size);
+void *kc__os_map_data(size_t size); /* the same for data that stays: huge pages are welcome */
+void kc__os_unmap(void *p, size_t size);
+
+/* Gives the pages back; the range stays mapped and reads as zero. */
+void kc__os_trim(void *p, size_t size);
+
+enum { KC_GUARD_MAX = 64 }; /* guards in one call */
+
+/* How stack guards are made here, found out once by trying. */
+typedef enum { KC_GUARD_UNKNOWN, KC_GUARD_MARKER, KC_GUARD_PROTECT } kc_guard_kind_t;
+kc_guard_kind_t kc__os_guard_kind(void);
+void kc__os_guard_force(kc_guard_kind_t kind); /* tests: use this kind from now on */
+
+/*
+ * Makes every access to the pages at p, p + stride, p + 2 stride... fault, `count` times size
+ * bytes. Returns how many are guarded, from the first on; if that is fewer than count, *why is the
+ * reason: -ENOMEM from KC_GUARD_PROTECT means that the limit on mappings is reached.
+ */
+size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why);
+
+/* True if the environment variable KCORO_DEBUG is set and not "0". Read once. */
+bool kc__os_debug(void);
+
+size_t kc__os_page_size(void);
+
+#endif

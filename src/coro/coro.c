@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * coro.c - coroutines: create, resume, yield, park, unpark, destroy.
+ *
+ * WHAT     A coroutine is a control block (coro.h), and from its creation to its end a stack.
+ *          Whoever switches away sets the states of both sides first; whoever is switched to finds
+ *          itself RUNNING. A thread's own stack takes part as the thread's root.
+ *
+ * SHAPE    from        to          by
+ *          -           CREATED     kcoro_create
+ *          CREATED     READY       coro_start (first resume or yield_to; fixes the owner)
+ *          READY       RUNNING     switch_to, as from SUSPENDED and CALLING
+ *          RUNNING     CALLING     kcoro_resume, coro_unwind: the caller, while the callee runs
+ *          RUNNING     SUSPENDED   kcoro_yield, kcoro_yield_to
+ *          RUNNING     PARKED      kcoro_park
+ *          PARKED      READY       kcoro_unpark, any thread
+ *          RUNNING     FINISHED    coro_ended, on the next stack
+ *          any but RUNNING, CALLING -> FINISHED   coro_end (kcoro_destroy, last release)
+ *          Users see CALLING as SUSPENDED. What is CALLING waits in a chain of resumers that ends
+ *          in the root, so resuming or destroying it is wrong in every case.
+ *
+ *          Who owns a stack: the coroutine, from kcoro_create to coro_end. coro_end runs on another
+ *          stack, always; a coroutine that has finished keeps its stack until it is destroyed, so
+ *          that the high-water mark can be read.
+ *
+ * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
+ *          C1  unpark: state       cas_acq_rel    C2          with the gate: what the unparker
+ *              PARKED -> READY                                wrote; the coroutine reads old data.
+ *                                                             A cas: destroy may have ended it
+ *          C2  resume: state       load_acquire   C1          (its own stores need no order)
+ *          C3  coro_ended, end:    store_release  C4          the last writes on its stack; another
+ *              FINISHED                                       thread would recycle a stack in use
+ *          C4  destroy: state      load_acquire   C3
+ *          C5  start: CREATED ->   cas_acq_rel    C5          exactly one thread becomes the owner
+ *              READY
+ *          C6  drop: refs          sub_acq_rel    C6          all other holders' uses; the block
+ *                                                             would be recycled under them
+ *
+ * RULES    R1 t->current is RUNNING.                        (KC_CHECK in switch_to)
+ *          R2 a RUNNING coroutine that is not a root has a resumer that is CALLING. (the same)
+ *          R3 the block's magic is right at every entry from outside. (live)
+ *          R4 nothing of a thread is kept in a variable over a switch; only `me` is.
+ *
+ * PROGRESS unpark, state, retain, release without end: lock-free. All else: the owner's
+ *          thread alone.
+ */
+#include "coro/coro.h"
+
+#include "base/os.h"
+#include "coro/switch.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Leaf functions may use so much below the stack pointer without moving it. */
+enum { RED_ZONE = 128 };
+
+/* ---- bad use ------------------------------------------------------------------------------- */
+
+void kc__usage(const char *call, const char *what)
+{
+    kcoro_t *co = kc__thread()->current;
+
+    if (co->stack)
+        kc__die("%s: %s, in coroutine %llu \"%s\"", call, what, (unsigned long long)co->id,
+                co->name);
+    kc__die("%s: %s, outside coroutines", call, what);
+}
+
+static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
+{
+    uint32_t magic = co ? kc_load_relaxed(&co->block.magic) : 0;
+
+    if (!co)
+        kc__usage(call, "the coroutine is NULL (rule C8)");
+    if (magic == KC_BLOCK_FREE)
+        kc__usage(call, "the coroutine has been freed (rule C8)");
+    kc__usage(call, "the pointer is not a coroutine (rule C8)");
+}
+
+/* R3. Casts const away: a control block is never in read-only memory. */
+KC_INLINE kcoro_t *live(const char *call, const kcoro_t *co)
+{
+    if (kc_unlikely(!co || kc_load_relaxed(&co->block.magic) != KC_CORO_MAGIC))
+        not_live(call, co);
+    return (kcoro_t *)(uintptr_t)co;
+}
+
+/* ---- the switch ---------------------------------------------------------------------------- */
+
+/* On the next stack, when the coroutine's own is at rest: only now may it be seen as FINISHED. */
+__attribute__((no_sanitize("address"))) static void coro_ended(void *arg)
+{
+    kcoro_t *co = arg;
+
+    kc_store_release(&co->state, KCORO_FINISHED); /* C3 */
+}
+
+/* The bookkeeping of every switch: `to` is the one that runs. */
+KC_INLINE void set_current(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+{
+    KC_CHECK(t->current == me);
+    KC_CHECK(!to->stack || !to->resumer ||
+             kc_load_relaxed(&to->resumer->state) == KC_CORO_CALLING);
+    (void)me;
+    kc_store_relaxed(&to->state, KCORO_RUNNING);
+    t->current = to;
+}
+
+KC_INLINE void tools_leave(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last)
+{
+    void *low = to->stack ? kc__stack_low(to->stack) : t->low;
+    size_t size = to->stack ? kc__stack_size(to->stack) : t->size;
+
+    kc__tools_leave(&me->tool, &to->tool, low, size, last);
+}
+
+static KC_NOINLINE int switch_with_tools(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+{
+    tools_leave(t, me, to, false);
+    kc__switch(&me->sp, to->sp);
+    kc__tools_arrive(&me->tool);
+    return 0;
+}
+
+/* me, whose new state is set, leaves for `to` and comes back some time. Returns 0. */
+KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+{
+    /* Loading the control words holds later loads back; so the other stack is fetched before. */
+    __builtin_prefetch(to->sp);
+    set_current(t, me, to);
+    if (kc_unlikely(kc__tools))
+        return switch_with_tools(t, me, to);
+    return kc__switch(&me->sp, to->sp);
+}
+
+/* me leaves for `to` and never comes back. */
+static _Noreturn void switch_for_good(kcoro_t *me, kcoro_t *to)
+{
+    kc_thread_t *t = kc__thread();
+
+    set_current(t, me, to);
+    if (kc_unlikely(kc__tools))
+        tools_leave(t, me, to, true);
+    kc__switch_then(&me->sp, to->sp, coro_ended, me);
+    kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
+}
+
+/* The first function on a coroutine's stack. */
+static void coro_main(void *arg)
+{
+    kcoro_t *co = arg;
+
+    if (kc_unlikely(kc__tools))
+        kc__tools_arrive(&co->tool);
+    live("start of a coroutine", co);
+    co->fn(co->arg);
+    kc__defer_run(co);
+    switch_for_good(co, co->resumer);
+}
+
+/* ---- create -------------------------------------------------------------------------------- */
+
+static void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
+{
+    co->block.flags = flags;
+    co->block.next = NULL;
+    co->resumer = NULL;
+    kc_store_relaxed(&co->state, state);
+    kc_store_relaxed(&co->owner, 0);
+    kc_store_relaxed(&co->gate.word, KC_GATE_EMPTY);
+    kc_store_relaxed(&co->refs, 1);
+    co->tool.word = NULL;
+    co->cleanups = NULL;
+    co->name[0] = 0;
+    kc_store_relaxed(&co->block.magic, KC_CORO_MAGIC);
+}
+
+void kc__coro_root(kc_thread_t *t, kc_block_t *block)
+{
+    kcoro_t *root = kc_container_of(block, kcoro_t, block);
+
+    block_init(root, KC_CORO_ROOT, KCORO_RUNNING);
+    root->sp = NULL;
+    root->stack = 0;
+    root->fn = NULL;
+    root->arg = NULL;
+    root->id = 0;
+    kc_store_relaxed(&root->owner, t->serial);
+    kc__tools_thread(&root->tool);
+    t->root = root;
+    t->current = root;
+}
+
+static KC_COLD kcoro_t *create_failed(kc_thread_t *t, const char *why)
+{
+    t->create_error = why;
+    return NULL;
+}
+
+static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc)
+{
+    kc__block_put(&t->blocks, block);
+    return create_failed(
+        t, rc == -ENOSPC ? "the kernel's limit on mappings, vm.max_map_count, is reached: "
+                           "without guard markers (Linux 6.13) each stack needs two mappings"
+                         : "no memory or address space for a stack");
+}
+
+kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
+{
+    kc_thread_t *t = kc__thread_make();
+
+    if (kc_unlikely(!t))
+        return NULL;
+    if (kc_unlikely(!fn))
+        return create_failed(t, "the function is NULL");
+    kc_block_t *block = kc__block_get(&t->blocks);
+    if (kc_unlikely(!block))
+        return create_failed(t, "no memory for a control block");
+
+    kcoro_t *co = kc_container_of(block, kcoro_t, block);
+    if (stack_size == 0)
+        stack_size = KC_STACK_DEFAULT;
+    if (kc_unlikely(kc__tools & KC_TOOL_ASAN)) /* its frames are that much larger */
+        stack_size = stack_size < SIZE_MAX / 4 ? stack_size * 4 : SIZE_MAX;
+    int rc = kc__stack_get(&t->stacks, stack_size, &co->stack);
+    if (kc_unlikely(rc < 0))
+        return no_stack(t, block, rc);
+
+    block_init(co, 0, KCORO_CREATED);
+    co->sp = (void *)kc__switch_fp_control();
+    co->fn = fn;
+    co->arg = arg;
+    co->id = kc__thread_new_id(t);
+    t->create_error = "";
+    return co;
+}
+
+const char *kcoro_create_error(void)
+{
+    kc_thread_t *t = kc__thread();
+
+    return t->serial != 0 ? t->create_error : "no memory for the thread's state";
+}
+
+kcoro_t *kcoro_create_main(void)
+{
+    kc_thread_t *t = kc__thread_make();
+
+    if (!t)
+        return NULL;
+    if (!t->has_main) {
+        t->has_main = true;
+        t->root->id = kc__thread_new_id(t);
+    }
+    t->create_error = "";
+    return t->root;
+}
+
+/* ---- run ----------------------------------------------------------------------------------- */
+
+/* CREATED -> READY: builds the first frame. False: another thread was faster. */
+static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
+{
+    uint32_t seen = KCORO_CREATED;
+
+    if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* C5 */
+        return false;
+    kc_store_relaxed(&co->owner, t->serial);
+    if (kc_unlikely(kc__tools))
+        kc__tools_start(&co->tool, kc__stack_low(co->stack), kc__stack_size(co->stack));
+    co->sp = kc__switch_make(kc__stack_top(co->stack), (uintptr_t)co->sp, coro_main, co);
+    return true;
+}
+
+/* 0 if t may switch to co now, else why not. */
+static int may_run(kc_thread_t *t, kcoro_t *co)
+{
+    uint32_t state = kc_load_acquire(&co->state); /* C2 */
+
+    if (state == KCORO_FINISHED)
+        return -EINVAL;
+    if (state == KCORO_CREATED)
+        return coro_start(t, co) ? 0 : -EPERM;
+    if (kc_load_relaxed(&co->owner) != t->serial)
+        return -EPERM;
+    if (state == KCORO_PARKED)
+        return -EAGAIN;
+    return state == KCORO_READY || state == KCORO_SUSPENDED ? 0 : -EINVAL;
+}
+
+/*
+ * The common case: co is a coroutine, yielded or was unparked, and is ours. Whatever makes it false
+ * is looked at more closely out of line, so that the common path saves no registers. A thread that
+ * has no structure fails here too: its serial is 0, and no coroutine that is at rest has owner 0.
+ */
+KC_INLINE bool runs_at_once(kc_thread_t *t, kcoro_t *co)
+{
+    if (kc_unlikely(!co))
+        return false;
+    uint32_t state = kc_load_acquire(&co->state); /* C2 */
+    return kc_likely((state == KCORO_SUSPENDED || state == KCORO_READY) &&
+                     kc_load_relaxed(&co->owner) == t->serial &&
+                     kc_load_relaxed(&co->block.magic) == KC_CORO_MAGIC);
+}
+
+KC_INLINE int resume(kc_thread_t *t, kcoro_t *co)
+{
+    kcoro_t *me = t->current;
+
+    co->resumer = me;
+    kc_store_relaxed(&me->state, KC_CORO_CALLING);
+    return switch_to(t, me, co);
+}
+
+static KC_NOINLINE int resume_slow(kcoro_t *co)
+{
+    if (!co)
+        return -EINVAL;
+    live("kcoro_resume", co);
+    kc_thread_t *t = kc__thread_make();
+    if (!t)
+        return -ENOMEM;
+    int rc = may_run(t, co);
+    return rc < 0 ? rc : resume(t, co);
+}
+
+int kcoro_resume(kcoro_t *co)
+{
+    kc_thread_t *t = kc__thread();
+
+    return runs_at_once(t, co) ? resume(t, co) : resume_slow(co);
+}
+
+static KC_COLD _Noreturn void cannot_leave(const char *call)
+{
+    kc_thread_t *t = kc__thread();
+
+    if (t->current == t->root)
+        kc__usage(call, t->has_main ? "the main coroutine has no resumer (rule C2)"
+                                    : "called outside a coroutine (rule C2)");
+    kc__usage(call, "a cleanup run by kcoro_destroy may not suspend (rule C6)");
+}
+
+void kcoro_yield(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *me = t->current;
+    kcoro_t *to = me->resumer;
+
+    if (kc_unlikely(!to))
+        cannot_leave("kcoro_yield");
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
+    switch_to(t, me, to);
+}
+
+KC_INLINE int transfer(kc_thread_t *t, kcoro_t *me, kcoro_t *target)
+{
+    target->resumer = me->resumer;
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
+    return switch_to(t, me, target);
+}
+
+static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *target)
+{
+    if (!target)
+        return -EINVAL;
+    live("kcoro_yield_to", target);
+    if (!me->resumer) {
+        if (me != t->root)
+            cannot_leave("kcoro_yield_to");
+        return t->has_main ? kcoro_resume(target) : -EPERM;
+    }
+    int rc = may_run(t, target);
+    return rc < 0 ? rc : transfer(t, me, target);
+}
+
+int kcoro_yield_to(kcoro_t *target)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *me = t->current;
+
+    return runs_at_once(t, target) && kc_likely(me->resumer != NULL)
+               ? transfer(t, me, target)
+               : transfer_slow(t, me, target);
+}
+
+void kcoro_park(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *me = t->current;
+    kcoro_t *to = me->resumer;
+
+    if (kc_unlikely(!to))
+        cannot_leave("kcoro_park");
+    /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
+     * word. */
+    kc_store_relaxed(&me->state, KCORO_PARKED);
+    if (!kc__gate_park(&me->gate)) {
+        kc_store_relaxed(&me->state, KCORO_RUNNING);
+        return;
+    }
+    switch_to(t, me, to);
+}
+
+int kcoro_unpark(kcoro_t *co)
+{
+    if (!co)
+        return -EINVAL;
+    live("kcoro_unpark", co);
+    if (kc_load_relaxed(&co->state) == KCORO_FINISHED)
+        return -EINVAL;
+    if (kc__gate_unpark(&co->gate)) {
+        uint32_t seen = KCORO_PARKED;
+        (void)kc_cas_acq_rel(&co->state, &seen, KCORO_READY); /* C1 */
+    }
+    return 0;
+}
+
+/* ---- look ---------------------------------------------------------------------------------- */
+
+kcoro_t *kcoro_current(void)
+{
+    kc_thread_t *t = kc__thread();
+
+    return t->current != t->root || t->has_main ? t->current : NULL;
+}
+
+kcoro_state_t kcoro_state(const kcoro_t *co)
+{
+    uint32_t state = kc_load_relaxed(&live("kcoro_state", co)->state);
+
+    return state == KC_CORO_CALLING ? KCORO_SUSPENDED : (kcoro_state_t)state;
+}
+
+uint64_t kcoro_id(const kcoro_t *co)
+{
+    return live("kcoro_id", co)->id;
+}
+
+void kcoro_set_name(kcoro_t *co, const char *name)
+{
+    live("kcoro_set_name", co);
+
+    size_t length = name ? strnlen(name, sizeof co->name - 1) : 0;
+    if (length > 0)
+        memcpy(co->name, name, length);
+    co->name[length] = 0;
+}
+
+const char *kcoro_name(const kcoro_t *co)
+{
+    return live("kcoro_name", co)->name;
+}
+
+size_t kcoro_stack_used(const kcoro_t *co)
+{
+    uint32_t state = kc_load_relaxed(&live("kcoro_stack_used", co)->state);
+
+    if ((co->block.flags & KC_CORO_ROOT) || state == KCORO_CREATED)
+        return 0;
+    return co->stack ? kc__stack_used(co->stack) : (uintptr_t)co->sp;
+}
+
+/* ---- end ----------------------------------------------------------------------------------- */
+
+struct unwind {
+    kcoro_t *co, *back;
+};
+
+/* On the stack of a suspended coroutine, above its last frame. */
+static void unwind_main(void *arg)
+{
+    struct unwind *u = arg;
+    kcoro_t *co = u->co;
+
+    if (kc_unlikely(kc__tools))
+        kc__tools_arrive(&co->tool);
+    kc__defer_run(co);
+    switch_for_good(co, u->back);
+}
+
+static void coro_unwind(kc_thread_t *t, kcoro_t *co)
+{
+    kcoro_t *me = t->current;
+    struct unwind u = { co, me };
+    const struct kc_frame *frame = co->sp;
+    char *low = kc__stack_low(co->stack);
+
+    if (kc_unlikely(kc__tools))
+        kc__tools_below(low, (size_t)((char *)co->sp - low));
+    co->sp = kc__switch_make((char *)co->sp - RED_ZONE, frame->fp_control, unwind_main, &u);
+    co->resumer = NULL; /* so that a cleanup that suspends is found */
+    kc_store_relaxed(&me->state, KC_CORO_CALLING);
+    switch_to(t, me, co);
+}
+
+/* Aborts if co may not be ended here and now. Returns its state. */
+static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
+{
+    uint32_t state = kc_load_acquire(&co->state); /* C4 */
+
+    if (co->block.flags & KC_CORO_ROOT)
+        kc__usage(call, "a main coroutine lives as long as its thread (rule C2)");
+    if (state == KCORO_CREATED || state == KCORO_FINISHED)
+        return state;
+    if (kc_load_relaxed(&co->owner) != t->serial)
+        kc__usage(call, "a started coroutine belongs to another thread (rule C6)");
+    if (state == KCORO_RUNNING)
+        kc__usage(call, "a coroutine cannot destroy itself (rule C2)");
+    if (state == KC_CORO_CALLING)
+        kc__usage(call, "the coroutine is a resumer of the caller (rule C6)");
+    return state;
+}
+
+/* Cleanups, then the stack. The control block stays. state is what check_end returned. */
+static void coro_end(kc_thread_t *t, kcoro_t *co, uint32_t state)
+{
+    if (state != KCORO_CREATED && state != KCORO_FINISHED && co->cleanups)
+        coro_unwind(t, co);
+
+    kc_stack_t stack = co->stack;
+    if (kc_unlikely(kc__tools) && state != KCORO_CREATED)
+        kc__tools_end(&co->tool, kc__stack_low(stack), kc__stack_size(stack));
+    bool keeps_mark = kc_unlikely(kc_load_relaxed(&co->refs) > 1) && state != KCORO_CREATED;
+    co->sp = (void *)(keeps_mark ? kc__stack_used(stack) : (size_t)0);
+    co->stack = 0;
+    kc_store_release(&co->state, KCORO_FINISHED); /* C3 */
+    kc__stack_put(&t->stacks, stack);
+}
+
+/* Any thread that frees a coroutine keeps its memory for itself, so it needs a place to keep it. */
+static kc_thread_t *thread_to_free_on(const char *call)
+{
+    kc_thread_t *t = kc__thread_make();
+
+    if (kc_unlikely(!t))
+        kc__die("%s: no memory for the thread's state", call);
+    return t;
+}
+
+kcoro_t *kcoro_retain(kcoro_t *co)
+{
+    uint32_t before = kc_add_relaxed(&live("kcoro_retain", co)->refs, 1);
+
+    if (kc_unlikely(before == 0 || before == UINT32_MAX))
+        kc__usage("kcoro_retain", "the count of references is out of range (rule C6)");
+    return co;
+}
+
+/* Gives a reference up. The last one ends the coroutine, if it has not ended yet, and its block. */
+static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
+{
+    /* Who holds the only reference needs no locked operation to give it up. */
+    if (kc_load_acquire(&co->refs) != 1) {              /* C6 */
+        uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* C6 */
+        if (kc_unlikely(before == 0))
+            kc__usage(call, "released more often than retained (rule C6)");
+        if (before > 1)
+            return;
+        kc_store_relaxed(&co->refs,
+                         1); /* nobody else has it: its cleanups may retain and release */
+    }
+    if (co->stack || (co->block.flags & KC_CORO_ROOT)) {
+        coro_end(t, co, check_end(call, t, co));
+        drop(call, t, co);
+        return;
+    }
+    kc__block_put(&t->blocks, &co->block);
+}
+
+void kcoro_release(kcoro_t *co)
+{
+    if (co)
+        drop("kcoro_release", thread_to_free_on("kcoro_release"), live("kcoro_release", co));
+}
+
+void kcoro_destroy(kcoro_t *co)
+{
+    if (!co)
+        return;
+    live("kcoro_destroy", co);
+
+    kc_thread_t *t = thread_to_free_on("kcoro_destroy");
+    if (kc_unlikely(co->block.flags & KC_CORO_DESTROYED))
+        kc__usage("kcoro_destroy", "destroyed twice (rule C6)");
+    uint32_t state = check_end("kcoro_destroy", t, co);
+    co->block.flags |= KC_CORO_DESTROYED;
+    if (co->stack)
+        coro_end(t, co, state);
+    drop("kcoro_destroy", t, co);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * defer.c - cleanups of a coroutine: one list, newest first.
+ *
+ * Nodes of kc_defer are allocated; nodes of KC_CLEANUP lie in the frame of their block, which
+ * outlives them: the block's end, or the unwinding above the suspended frame, takes them off.
+ * kc_cleanup_t.where tells them apart: it names the coroutine of a block's node, and is NULL in an
+ * allocated one and in a block's node on a plain thread, which is on no list.
+ */
+#include "base/os.h"
+#include "coro/coro.h"
+
+#include <errno.h>
+
+/* The coroutine whose body calls; NULL on a thread's own stack. */
+static kcoro_t *body(void)
+{
+    kc_thread_t *t = kc__thread();
+
+    return t->current != t->root ? t->current : NULL;
+}
+
+static void list_add(kcoro_t *co, kc_cleanup_t *c, void (*fn)(void *), void *arg)
+{
+    c->fn = fn;
+    c->arg = arg;
+    c->next = co->cleanups;
+    co->cleanups = c;
+}
+
+int kc_defer(void (*fn)(void *), void *arg)
+{
+    kcoro_t *co = body();
+
+    if (!fn)
+        return -EINVAL;
+    if (!co)
+        return -EPERM;
+    kc_cleanup_t *c = kc__alloc(sizeof *c);
+    if (!c) {
+        fn(arg);
+        return -ENOMEM;
+    }
+    list_add(co, c, fn, arg);
+    return 0;
+}
+
+bool kc_undefer(void (*fn)(void *), void *arg)
+{
+    kcoro_t *co = body();
+
+    for (kc_cleanup_t **link = co ? &co->cleanups : NULL; link && *link; link = &(*link)->next) {
+        kc_cleanup_t *c = *link;
+        if (!c->where && c->fn == fn && c->arg == arg) {
+            *link = c->next;
+            kc__free(c);
+            return true;
+        }
+    }
+    return false;
+}
+
+void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg)
+{
+    kcoro_t *co = body();
+
+    if (!fn)
+        kc__usage("KC_CLEANUP", "the function is NULL (rule J16)");
+    c->where = co;
+    c->fn = fn;
+    c->arg = arg;
+    c->next = NULL;
+    if (co)
+        list_add(co, c, fn, arg);
+}
+
+void kc_cleanup_pop(kc_cleanup_t *c)
+{
+    kcoro_t *co = c->where;
+
+    if (co) {
+        kc_cleanup_t **link = &co->cleanups;
+        while (*link && *link != c)
+            link = &(*link)->next;
+        if (!*link)
+            kc__usage("KC_CLEANUP", "its block ends twice, or in another coroutine (rule J16)");
+        *link = c->next;
+    }
+    c->fn(c->arg);
+}
+
+void kc__defer_run(kcoro_t *co)
+{
+    while (co->cleanups) {
+        kc_cleanup_t *c = co->cleanups;
+        void (*fn)(void *) = c->fn;
+        void *arg = c->arg;
+
+        co->cleanups = c->next;
+        if (!c->where)
+            kc__free(c);
+        fn(arg);
+    }
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack.c - stacks with guards, from slabs, recycled warm.
+ *
+ * WHAT     The first touch of a page costs microseconds, a warm stack from a cache nanoseconds. So
+ *          stacks go round in three rings: a pile per thread (last in, first out, no lock), a small
+ *          warm pool that all threads share, and beyond that the cold ones, whose pages are given
+ *          back to the kernel in batches. Resident memory follows the number in use.
+ *
+ * SHAPE    slab: one mapping of up to 64 slots
+ *
+ *            base                                                                    higher -->
+ *            | guard | stack 0 ......... | guard | stack 1 ......... | guard | stack 2 ...
+ *                    low           top^                one page of guard, below the stack
+ *
+ *          A stack is named by one word, slab address | slot: no per-stack descriptor exists and no
+ *          stack page is touched to manage it. Slots are made (guarded) when first needed.
+ *
+ *              slot: raw --make--> in use --put--> pile --overflow--> warm --pool full--> cold
+ *                                    ^--------------get--'---------------'-----------------'
+ *          A slab of which all slots are cold is unmapped when there are many cold ones.
+ *
+ * WHO      pile: its thread. Everything in a pool and the slabs' lists and bitmaps: L(pool->lock),
+ *          taken once per batch. slab geometry: I.
+ *
+ * WHY NOT  A power-of-two stride with the guard inside: it takes a page from the size that was
+ *          asked for.
+ *          One mapping per stack: 2 mappings each, and the kernel's default limit is 65 530.
+ */
+#include "coro/stack.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+enum {
+    CLASS_SHIFT = 14, /* the smallest class is 16 KiB */
+    SLAB_SIZE = 4352 * 1024,
+    SLAB_SLOTS = 64,
+    BATCH = KC_STACK_CACHE / 2,
+    WARM_MAX = 8 * BATCH,
+    COLD_MAX = 4096, /* more than so many cold ones: slabs that are all cold are unmapped */
+    STAGGER_STEPS = 31,
+};
+
+typedef struct slab {
+    char *base;               /* I  of slot 0's guard                                       */
+    size_t size;              /* I  usable bytes of each stack                              */
+    size_t stride;            /* I  from one stack to the next: size and a guard            */
+    uint64_t cold;            /* L  bit i: slot i is free and its pages are given back      */
+    struct slab *next, *prev; /* L  in the pool's list of slabs that have cold or raw slots */
+    uint32_t first;           /* I  slots made before it: for the stagger                   */
+    uint16_t slots;           /* I                                                          */
+    uint16_t made;            /* L  slots below this have their guard                       */
+    uint8_t size_class;       /* I  KC_STACK_CLASSES: alone in its slab, not pooled         */
+    bool listed;              /* L                                                          */
+} slab_t;
+
+_Static_assert(sizeof(slab_t) <= SLAB_SLOTS, "the slot number fits below a slab's address");
+
+/* What all threads share, one for each size class. All of it is L(lock). */
+typedef struct {
+    pthread_mutex_t lock;
+    slab_t *open;   /* slabs with cold or raw slots       */
+    uint32_t slots; /* in all slabs, raw ones too         */
+    size_t made, warm_count, cold_count;
+    kc_stack_t warm[WARM_MAX];
+} pool_t;
+
+#define POOL                                                                                      \
+    {                                                                                             \
+        .lock = PTHREAD_MUTEX_INITIALIZER                                                         \
+    }
+static pool_t pools[] = { POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL };
+_Static_assert(sizeof pools / sizeof pools[0] == KC_STACK_CLASSES, "a pool for each class");
+
+static slab_t *slab_of(kc_stack_t stack)
+{
+    return (slab_t *)(stack & ~(uintptr_t)(SLAB_SLOTS - 1));
+}
+
+static unsigned slot_of(kc_stack_t stack)
+{
+    return (unsigned)(stack & (SLAB_SLOTS - 1));
+}
+
+char *kc__stack_low(kc_stack_t stack)
+{
+    slab_t *slab = slab_of(stack);
+
+    return slab->base + (slot_of(stack) + 1) * slab->stride - slab->size;
+}
+
+size_t kc__stack_size(kc_stack_t stack)
+{
+    return slab_of(stack)->size;
+}
+
+char *kc__stack_top(kc_stack_t stack)
+{
+    slab_t *slab = slab_of(stack);
+    size_t step = (slab->first + slot_of(stack)) % STAGGER_STEPS;
+
+    return kc__stack_low(stack) + slab->size - step * KC_CACHE_LINE;
+}
+
+/* Not instrumented: it reads what sanitizers call poisoned. */
+__attribute__((no_sanitize("address", "thread"))) size_t kc__stack_used(kc_stack_t stack)
+{
+    const volatile uint64_t *word = (const volatile uint64_t *)kc__stack_low(stack);
+    const char *top = kc__stack_top(stack);
+
+    while ((const char *)word < top && *word == 0)
+        word++;
+    return (size_t)(top - (const char *)word);
+}
+
+/* ---- slabs --------------------------------------------------------------------------------- */
+
+static slab_t *slab_new(uint8_t sc, size_t size, size_t slots)
+{
+    slab_t *slab = kc__alloc_aligned(SLAB_SLOTS, sizeof *slab);
+
+    if (!slab)
+        return NULL;
+    slab->size = size;
+    slab->stride = size + kc__os_page_size();
+    slab->slots = (uint16_t)slots;
+    slab->size_class = sc;
+    slab->base = kc__os_map(slots * slab->stride);
+    if (!slab->base) {
+        kc__free(slab);
+        return NULL;
+    }
+    return slab;
+}
+
+static void slab_free(slab_t *slab)
+{
+    kc__os_unmap(slab->base, slab->slots * slab->stride);
+    kc__free(slab);
+}
+
+/* Guards up to `count` of the raw slots. Returns how many, with the reason if there are fewer. */
+static size_t slab_make(slab_t *slab, size_t count, int *why)
+{
+    size_t raw = slab->slots - slab->made;
+    size_t guard = slab->stride - slab->size;
+    size_t done = kc__os_guard(slab->base + slab->made * slab->stride, guard, slab->stride,
+                               count < raw ? count : raw, why);
+
+    if (*why == -ENOMEM && kc__os_guard_kind() == KC_GUARD_PROTECT)
+        *why = -ENOSPC;
+    slab->made = (uint16_t)(slab->made + done);
+    return done;
+}
+
+static void pool_list(pool_t *pool, slab_t *slab)
+{
+    if (slab->listed)
+        return;
+    slab->listed = true;
+    slab->prev = NULL;
+    slab->next = pool->open;
+    if (pool->open)
+        pool->open->prev = slab;
+    pool->open = slab;
+}
+
+static void pool_unlist(pool_t *pool, slab_t *slab)
+{
+    if (slab->next)
+        slab->next->prev = slab->prev;
+    if (slab->prev)
+        slab->prev->next = slab->next;
+    else
+        pool->open = slab->next;
+    slab->listed = false;
+}
+
+/* A slab with cold or raw slots: one that is there, or a new one. NULL: no memory. */
+static slab_t *pool_open_slab(pool_t *pool, uint8_t sc)
+{
+    size_t size = (size_t)1 << (sc + CLASS_SHIFT);
+    size_t slots = SLAB_SIZE / (size + kc__os_page_size());
+
+    if (pool->open)
+        return pool->open;
+    slots = slots > SLAB_SLOTS ? SLAB_SLOTS : slots < 1 ? 1 : slots;
+    slab_t *slab = slab_new(sc, size, slots);
+    if (slab) {
+        slab->first = pool->slots;
+        pool->slots += (uint32_t)slots;
+        pool_list(pool, slab);
+    }
+    return slab;
+}
+
+/* Takes up to `count` cold or raw slots of one slab. Returns how many; 0: none, and *why. */
+static size_t pool_take_cold(pool_t *pool, uint8_t sc, kc_stack_t *out, size_t count, int *why)
+{
+    slab_t *slab = pool_open_slab(pool, sc);
+    size_t n = 0;
+
+    *why = -ENOMEM;
+    if (!slab)
+        return 0;
+    for (; n < count && slab->cold; n++, slab->cold &= slab->cold - 1, pool->cold_count--)
+        out[n] = (kc_stack_t)slab | (unsigned)__builtin_ctzll(slab->cold);
+    if (n == 0) {
+        uint16_t first = slab->made;
+        for (size_t done = slab_make(slab, count, why); n < done; n++, pool->made++)
+            out[n] = (kc_stack_t)slab | (first + n);
+    }
+    if (!slab->cold && slab->made == slab->slots)
+        pool_unlist(pool, slab);
+    return n;
+}
+
+/* Notes free slots whose pages are given back. Slabs of which nothing is in use any more are taken
+ * out and returned as a list, to be unmapped outside the lock, with their page tables. */
+static slab_t *pool_put_cold(pool_t *pool, const kc_stack_t *stack, uint32_t count)
+{
+    slab_t *idle = NULL;
+
+    pool->cold_count += count;
+    for (uint32_t i = 0; i < count; i++) {
+        slab_t *slab = slab_of(stack[i]);
+        slab->cold |= (uint64_t)1 << slot_of(stack[i]);
+        pool_list(pool, slab);
+        if (pool->cold_count > COLD_MAX && __builtin_popcountll(slab->cold) == slab->made) {
+            pool_unlist(pool, slab);
+            pool->cold_count -= slab->made;
+            pool->made -= slab->made;
+            slab->next = idle;
+            idle = slab;
+        }
+    }
+    return idle;
+}
+
+/* ---- the rings ----------------------------------------------------------------------------- */
+
+/* Fills an empty pile: warm ones if there are any, else a few cold ones. 0, or why it is still
+ * empty. */
+static KC_NOINLINE int pile_refill(kc_stack_cache_t *cache, uint8_t sc)
+{
+    pool_t *pool = &pools[sc];
+    uint32_t n = 0;
+    int rc = 0;
+    kc_stack_t *pile = cache->pile[sc].stack;
+
+    pthread_mutex_lock(&pool->lock);
+    if (pool->warm_count > 0) {
+        n = pool->warm_count < BATCH ? (uint32_t)pool->warm_count : BATCH;
+        pool->warm_count -= n;
+        memcpy(pile, pool->warm + pool->warm_count, n * sizeof *pile);
+    } else {
+        n = (uint32_t)pool_take_cold(pool, sc, pile, BATCH, &rc);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    cache->pile[sc].count = n;
+    return n > 0 ? 0 : rc;
+}
+
+/* Gives the pages of free stacks back. Sorted, neighbours go in one call: guards between them
+ * survive. */
+static void trim(kc_stack_t *stack, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        kc_stack_t s = stack[i];
+        uint32_t k = i;
+        for (; k > 0 && stack[k - 1] > s; k--)
+            stack[k] = stack[k - 1];
+        stack[k] = s;
+    }
+    for (uint32_t i = 0, run; i < count; i += run) {
+        for (run = 1; i + run < count && stack[i + run] == stack[i] + run; run++)
+            ;
+        kc__os_trim(kc__stack_low(stack[i]),
+                    (run - 1) * slab_of(stack[i])->stride + kc__stack_size(stack[i]));
+    }
+}
+
+/* Moves the `count` oldest stacks of a pile to the warm pool or, where that is full, to the cold.
+ * */
+static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint32_t count)
+{
+    pool_t *pool = &pools[sc];
+    kc_stack_t *pile = cache->pile[sc].stack;
+
+    pthread_mutex_lock(&pool->lock);
+    bool warm = pool->warm_count + count <= WARM_MAX;
+    if (warm) {
+        memcpy(pool->warm + pool->warm_count, pile, count * sizeof *pile);
+        pool->warm_count += count;
+    }
+    pthread_mutex_unlock(&pool->lock);
+
+    if (!warm) {
+        trim(pile, count); /* outside the lock: it takes microseconds */
+        pthread_mutex_lock(&pool->lock);
+        slab_t *idle = pool_put_cold(pool, pile, count);
+        pthread_mutex_unlock(&pool->lock);
+        while (idle) {
+            slab_t *next = idle->next;
+            slab_free(idle);
+            idle = next;
+        }
+    }
+    cache->pile[sc].count -= count;
+    memmove(pile, pile + count, cache->pile[sc].count * sizeof *pile);
+}
+
+/* ---- get and put --------------------------------------------------------------------------- */
+
+static int get_alone(size_t size, kc_stack_t *out)
+{
+    size_t page = kc__os_page_size();
+
+    if (size > SIZE_MAX / 2)
+        return -ENOMEM;
+    slab_t *slab = slab_new(KC_STACK_CLASSES, kc__align_up(size, page), 1);
+    if (!slab)
+        return -ENOMEM;
+    int why = 0;
+    if (slab_make(slab, 1, &why) == 0) {
+        slab_free(slab);
+        return why;
+    }
+    *out = (kc_stack_t)slab;
+    return 0;
+}
+
+int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+{
+    size_t last = size > 0 ? size - 1 : 0;
+
+    if (kc_unlikely(last >> (CLASS_SHIFT + KC_STACK_CLASSES - 1) != 0))
+        return get_alone(size, out);
+
+    unsigned bits = 64 - (unsigned)__builtin_clzll(last | 1);
+    uint8_t sc = bits > CLASS_SHIFT ? (uint8_t)(bits - CLASS_SHIFT) : 0;
+    if (kc_unlikely(cache->pile[sc].count == 0)) {
+        int rc = pile_refill(cache, sc);
+        if (rc < 0)
+            return rc;
+    }
+    *out = cache->pile[sc].stack[--cache->pile[sc].count];
+    return 0;
+}
+
+void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
+{
+    slab_t *slab = slab_of(stack);
+    uint8_t sc = slab->size_class;
+
+    if (kc_unlikely(sc == KC_STACK_CLASSES)) {
+        slab_free(slab);
+        return;
+    }
+    if (kc_unlikely(kc__os_debug()))
+        kc__os_trim(kc__stack_low(stack), slab->size);
+    cache->pile[sc].stack[cache->pile[sc].count++] = stack;
+    if (kc_unlikely(cache->pile[sc].count == KC_STACK_CACHE))
+        pile_give_back(cache, sc, BATCH);
+}
+
+void kc__stack_cache_drain(kc_stack_cache_t *cache)
+{
+    for (uint8_t sc = 0; sc < KC_STACK_CLASSES; sc++) {
+        while (cache->pile[sc].count > 0) {
+            uint32_t n = cache->pile[sc].count;
+            pile_give_back(cache, sc, n < BATCH ? n : BATCH);
+        }
+    }
+}
+
+kc_stack_stats_t kc__stack_stats(void)
+{
+    kc_stack_stats_t stats = { 0, 0, 0 };
+
+    for (uint8_t sc = 0; sc < KC_STACK_CLASSES; sc++) {
+        pthread_mutex_lock(&pools[sc].lock);
+        stats.made += pools[sc].made;
+        stats.warm += pools[sc].warm_count;
+        stats.cold += pools[sc].cold_count;
+        pthread_mutex_unlock(&pools[sc].lock);
+    }
+    return stats;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stack.h - stacks with guards, from slabs, recycled warm.
+ */
+#ifndef KC_CORO_STACK_H
+#define KC_CORO_STACK_H
+
+#include "base/base.h"
+
+/* A stack: the address of its slab with the number of its slot in the low 6 bits. 0: none. */
+typedef uintptr_t kc_stack_t;
+
+enum {
+    KC_STACK_DEFAULT = 64 * 1024,
+    KC_STACK_CLASSES = 10, /* 16 KiB to 8 MiB; anything larger is mapped and unmapped by itself */
+    KC_STACK_CACHE = 64, /* warm stacks of a class that a thread keeps                          */
+};
+
+/* Warm stacks of one thread; the top of each pile was used last. All zero is empty. */
+typedef struct {
+    struct {
+        uint32_t count;
+        kc_stack_t stack[KC_STACK_CACHE];
+    } pile[KC_STACK_CLASSES];
+} kc_stack_cache_t;
+
+/* size bytes or more. 0; -ENOMEM: no memory; -ENOSPC: the limit on mappings forbids another guard.
+ * */
+int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
+
+/* Nobody may run on it any more. Any thread's cache will do. */
+void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);
+
+/* Gives all of a thread's warm stacks to the others. */
+void kc__stack_cache_drain(kc_stack_cache_t *cache);
+
+/* The usable range; the guard lies right below low. */
+char *kc__stack_low(kc_stack_t stack);
+size_t kc__stack_size(kc_stack_t stack);
+
+/* Where the first frame goes: the high end, displaced by a few cache lines that differ from stack
+ * to stack, so that the hot frames of many coroutines do not all fall into the same cache sets. */
+char *kc__stack_top(kc_stack_t stack);
+
+/* Bytes from the top down to the deepest word that is not zero. */
+size_t kc__stack_used(kc_stack_t stack);
+
+/* For metrics and tests: what all pools of all threads hold. */
+typedef struct {
+    size_t made; /* with a guard, in use or free                       */
+    size_t warm; /* free in the shared pool, pages still there        */
+    size_t cold; /* free in the shared pool, pages given back         */
+} kc_stack_stats_t;
+kc_stack_stats_t kc__stack_stats(void);
+
+#endif

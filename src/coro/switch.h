@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * switch.h - the context switch: what a stack at rest looks like and how one is left for another.
+ *
+ * A stack at rest is known by one word, its stack pointer, which points to a struct kc_frame: the
+ * registers that the platform's calling convention wants kept over a call, and the floating-point
+ * control words. Everything else the C compiler has saved already, because the switch is a call.
+ *
+ *      higher addresses
+ *     +---------------------------+
+ *     | frames of the coroutine   |
+ *     +---------------------------+  <- where the caller of kc__switch continues
+ *     | struct kc_frame           |
+ *     +---------------------------+  <- the saved stack pointer
+ *      lower addresses: free, and after that the guard
+ *
+ * switch_<arch>.S is the only other place that knows the layout; the assertions below tie both.
+ */
+#ifndef KC_CORO_SWITCH_H
+#define KC_CORO_SWITCH_H
+
+#include "base/base.h"
+
+#if defined(__x86_64__)
+
+/* MXCSR in the low 32 bits, the x87 control word in the next 16. */
+struct kc_frame {
+    uint64_t fp_control;
+    uint64_t r15, r14, r13, r12, rbx, rbp;
+    uint64_t pc;
+};
+_Static_assert(sizeof(struct kc_frame) == 64, "as switch_x86_64.S");
+
+#elif defined(__aarch64__)
+
+struct kc_frame {
+    uint64_t x19, x20, x21, x22, x23, x24, x25, x26, x27, x28;
+    uint64_t fp, pc; /* x29, x30 */
+    uint64_t d8, d9, d10, d11, d12, d13, d14, d15;
+    uint64_t fp_control; /* FPCR */
+    uint64_t unused;
+};
+_Static_assert(sizeof(struct kc_frame) == 176, "as switch_aarch64.S");
+
+#elif defined(__riscv) && __riscv_xlen == 64
+
+struct kc_frame {
+    uint64_t pc; /* ra */
+    uint64_t s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
+    uint64_t fs0, fs1, fs2, fs3, fs4, fs5, fs6, fs7, fs8, fs9, fs10, fs11;
+    uint64_t fp_control; /* frm */
+};
+_Static_assert(sizeof(struct kc_frame) == 208, "as switch_riscv64.S");
+
+#else
+#error "kcoro has no context switch for this architecture"
+#endif
+
+/*
+ * Leaves the current stack at rest, stores its stack pointer in *save_sp, and continues the stack
+ * at rest at to_sp. Returns 0 when somebody switches back: so a function that has nothing more to
+ * do can end with `return kc__switch(...)`, which compiles to a jump and spares a mispredicted
+ * return.
+ */
+int kc__switch(void **save_sp, void *to_sp);
+
+/*
+ * The same, but calls then(arg) in between: on the other stack, before that goes on, and when the
+ * one we leave is at rest. This is how a context gives itself away (publishes that it has ended,
+ * or puts itself into a queue): nobody can use its stack before it is off it.
+ */
+int kc__switch_then(void **save_sp, void *to_sp, void (*then)(void *arg), void *arg);
+
+/* The floating-point control words of the caller, as they stand in a frame. */
+uint64_t kc__switch_fp_control(void);
+
+/* Finds out what the processor does better; called once, before the first switch. */
+void kc__switch_tune(void);
+
+/* Where a fresh stack begins: calls entry(arg); a backtrace ends here. entry must not return; if it
+ * does, kc__switch_returned says so and aborts. */
+void kc__switch_start(void);
+_Noreturn void kc__switch_returned(void);
+
+/*
+ * Puts a frame below top (any address inside the stack) that starts entry(arg) when it is switched
+ * to. Returns the stack pointer to switch to.
+ */
+void *kc__switch_make(void *top, uint64_t fp_control, void (*entry)(void *arg), void *arg);
+
+#endif

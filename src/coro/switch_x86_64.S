@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * switch_x86_64.S - the context switch for x86-64, System V calling convention.
+ *
+ * The frame of a stack at rest (struct kc_frame in switch.h), from the saved stack pointer up:
+ *
+ *      0  MXCSR (4 bytes)      4  x87 control word (2)      6  unused (2)
+ *      8  r15    16  r14    24  r13    32  r12    40  rbx    48  rbp
+ *     56  return address
+ *     64  the caller's stack pointer after the call
+ *
+ * What looks odd here is measured (docs/design/switch.md):
+ *  - The switch ends with pop + jmp and not with ret. The processor predicts returns from a stack
+ *    of its own, which knows nothing of our change of stacks; each ret would be mispredicted. The
+ *    jmp is "notrack", because it goes to a return address, which has no landing pad. So the object
+ *    is fit for indirect branch tracking, and says so in its property note; it is not fit for
+ *    shadow stacks, and does not say so.
+ *  - MXCSR is loaded only if its control bits differ from the ones in force. The sticky exception
+ *    flags (bits 0-5) differ all the time and are not callee-saved, and on Intel's processors a
+ *    load that changes them costs many times a switch. On AMD's a load costs less than the
+ *    comparison, which has to wait for the slow stmxcsr: there kc__switch_load_mxcsr is set and it
+ *    is loaded always.
+ */
+
+        .text
+
+/* Leaves the frame on the current stack: 64 bytes with the return address. */
+        .macro  save_frame
+        pushq   %rbp
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbp, 0
+        pushq   %rbx
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %rbx, 0
+        pushq   %r12
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r12, 0
+        pushq   %r13
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r13, 0
+        pushq   %r14
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r14, 0
+        pushq   %r15
+        .cfi_adjust_cfa_offset 8
+        .cfi_rel_offset %r15, 0
+        leaq    -8(%rsp), %rsp
+        .cfi_adjust_cfa_offset 8
+        stmxcsr (%rsp)
+        fnstcw  4(%rsp)
+        .endm
+
+/* int kc__switch(void **save_sp [rdi], void *to_sp [rsi]) */
+        .globl  kc__switch
+        .hidden kc__switch
+        .type   kc__switch, @function
+        .p2align 6
+kc__switch:
+        .cfi_startproc
+        endbr64
+        save_frame
+        movq    %rsp, (%rdi)
+        movzwl  4(%rsp), %edx
+        cmpb    $0, kc__switch_load_mxcsr(%rip)
+        je      2f
+
+        /* Both stacks have the same frame, so the unwind information holds on the other one too. */
+        movq    %rsi, %rsp
+        .cfi_remember_state
+        ldmxcsr (%rsp)
+        cmpw    4(%rsp), %dx
+        jne     3f
+.Lrestore:
+        xorl    %eax, %eax
+        leaq    8(%rsp), %rsp
+        .cfi_adjust_cfa_offset -8
+        popq    %r15
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r15
+        popq    %r14
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r14
+        popq    %r13
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r13
+        popq    %r12
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %r12
+        popq    %rbx
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbx
+        popq    %rbp
+        .cfi_adjust_cfa_offset -8
+        .cfi_restore %rbp
+        popq    %rcx
+        .cfi_adjust_cfa_offset -8
+        .cfi_register %rip, %rcx
+        notrack jmp *%rcx
+
+        .cfi_restore_state
+2:      movl    (%rsp), %ecx
+        movq    %rsi, %rsp
+        xorl    (%rsp), %ecx
+        xorw    4(%rsp), %dx
+        andl    $0xffc0, %ecx
+        orl     %edx, %ecx
+        je      .Lrestore
+        ldmxcsr (%rsp)
+3:      fldcw   4(%rsp)
+        jmp     .Lrestore
+        .cfi_endproc
+        .size   kc__switch, . - kc__switch
+
+/* int kc__switch_then(void **save_sp [rdi], void *to_sp [rsi], void (*then)(void *) [rdx],
+                       void *arg [rcx]) */
+        .globl  kc__switch_then
+        .hidden kc__switch_then
+        .type   kc__switch_then, @function
+        .p2align 4
+kc__switch_then:
+        .cfi_startproc
+        endbr64
+        save_frame
+        movq    %rsp, (%rdi)
+        movq    %rsi, %rsp
+        /* A frame is 16-byte aligned, as the stack has to be before a call. */
+        movq    %rcx, %rdi
+        call    *%rdx
+        ldmxcsr (%rsp)
+        fldcw   4(%rsp)
+        jmp     .Lrestore
+        .cfi_endproc
+        .size   kc__switch_then, . - kc__switch_then
+
+/* uint64_t kc__switch_fp_control(void) */
+        .globl  kc__switch_fp_control
+        .hidden kc__switch_fp_control
+        .type   kc__switch_fp_control, @function
+        .p2align 4
+kc__switch_fp_control:
+        .cfi_startproc
+        endbr64
+        stmxcsr -8(%rsp)
+        fnstcw  -4(%rsp)
+        movl    -8(%rsp), %eax
+        movzwl  -4(%rsp), %edx
+        shlq    $32, %rdx
+        orq     %rdx, %rax
+        ret
+        .cfi_endproc
+        .size   kc__switch_fp_control, . - kc__switch_fp_control
+
+/*
+ * Where a fresh stack begins. kc__switch_make has put entry into r13 and arg into r12. The return
+ * address is undefined and rbp is zero: both kinds of unwinders stop here.
+ */
+        .globl  kc__switch_start
+        .hidden kc__switch_start
+        .type   kc__switch_start, @function
+        .p2align 4
+kc__switch_start:
+        .cfi_startproc
+        .cfi_undefined %rip
+        endbr64
+        movq    %r12, %rdi
+        xorl    %ebp, %ebp
+        call    *%r13
+        call    kc__switch_returned
+        ud2
+        .cfi_endproc
+        .size   kc__switch_start, . - kc__switch_start
+
+        .section .note.GNU-stack, "", @progbits
+
+/* GNU_PROPERTY_X86_FEATURE_1_AND with GNU_PROPERTY_X86_FEATURE_1_IBT alone. */
+        .section .note.gnu.property, "a"
+        .p2align 3
+        .long   4                       /* size of the name    */
+        .long   16                      /* size of the content */
+        .long   5                       /* NT_GNU_PROPERTY_TYPE_0 */
+        .asciz  "GNU"
+        .long   0xc0000002
+        .long   4
+        .long   1
+        .long   0

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * block_test.c - control blocks: dense, oldest first, never unmapped (C8).
+ */
+#include "base/block.h"
+#include "base/os.h"
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAGIC = 0x1234 };
+
+static kc_block_t *get(kc_block_cache_t *cache)
+{
+    kc_block_t *block = kc__block_get(cache);
+
+    CHECK(block != NULL);
+    CHECK_NE(kc_load_relaxed(&block->magic), MAGIC);
+    kc_store_relaxed(&block->magic, MAGIC);
+    return block;
+}
+
+TEST(blocks_are_handed_out_oldest_first)
+{
+    enum { N = 64 };
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_t *block[N];
+
+    for (int i = 0; i < N; i++)
+        block[i] = get(&cache);
+    CHECK_EQ(cache.count, 0);
+    for (int i = 0; i < N; i++)
+        kc__block_put(&cache, block[i]);
+    for (int i = 0; i < N; i++)
+        CHECK_PTR(get(&cache), block[i]);
+}
+
+TEST(a_free_block_keeps_its_mark_until_it_is_handed_out)
+{
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_t *block = get(&cache);
+
+    kc__block_put(&cache, block);
+    CHECK_EQ(kc_load_relaxed(&block->magic), KC_BLOCK_FREE);
+    for (uint32_t left = cache.count; left > 1; left--)
+        CHECK(get(&cache) != block);
+    CHECK_PTR(get(&cache), block);
+}
+
+TEST(debug_mode_never_hands_a_block_out_again)
+{
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+
+    setenv("KCORO_DEBUG", "1", 1);
+    kc_block_t *block = get(&cache);
+    kc__block_put(&cache, block);
+    for (int i = 0; i < 10000; i++) {
+        kc_block_t *other = get(&cache);
+        CHECK(other != block);
+        kc__block_put(&cache, other);
+    }
+    CHECK_EQ(kc_load_relaxed(&block->magic), KC_BLOCK_FREE);
+}
+
+TEST(blocks_lie_dense_and_are_aligned_to_cache_lines)
+{
+    enum { N = 1000 };
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+    char *low = NULL, *high = NULL;
+
+    for (int i = 0; i < N; i++) {
+        char *p = (char *)get(&cache);
+        CHECK_EQ((uintptr_t)p % KC_CACHE_LINE, 0);
+        low = !low || p < low ? p : low;
+        high = p > high ? p : high;
+    }
+    CHECK_LE(high - low, (N - 1) * KC_BLOCK_SIZE);
+}
+
+static void count(kc_block_t *block, void *arg)
+{
+    (void)block;
+    ++*(int *)arg;
+}
+
+TEST(each_visits_every_block_in_use_and_no_other)
+{
+    enum { N = 3000 }; /* more than a chunk */
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+    static kc_block_t *block[N];
+    int seen = 0;
+
+    for (int i = 0; i < N; i++)
+        block[i] = get(&cache);
+    kc__block_each(MAGIC, count, &seen);
+    CHECK_EQ(seen, N);
+    for (int i = 0; i < N; i += 2)
+        kc__block_put(&cache, block[i]);
+    seen = 0;
+    kc__block_each(MAGIC, count, &seen);
+    CHECK_EQ(seen, N / 2);
+}
+
+/* Blocks travel: taken on one thread, freed on another, through the shared pool and back. */
+enum { THREADS = 4, ROUNDS = 200, HELD = 300 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kc_block_t *parcel[THREADS * HELD];
+static int parcels;
+
+static void *thread_trades(void *arg)
+{
+    kc_block_cache_t cache = { NULL, NULL, 0 };
+
+    for (int round = 0; round < ROUNDS; round++) {
+        kc_block_t *mine[HELD];
+        for (int i = 0; i < HELD; i++)
+            mine[i] = get(&cache);
+        pthread_mutex_lock(&lock);
+        for (int i = 0; i < HELD; i++)
+            parcel[parcels++] = mine[i];
+        for (int i = 0; i < HELD; i++)
+            mine[i] = parcel[--parcels]; /* some of another thread's, mostly */
+        pthread_mutex_unlock(&lock);
+        for (int i = 0; i < HELD; i++) {
+            CHECK_EQ(kc_load_relaxed(&mine[i]->magic), MAGIC);
+            kc__block_put(&cache, mine[i]);
+        }
+    }
+    kc__block_cache_drain(&cache);
+    CHECK_EQ(cache.count, 0);
+    return arg;
+}
+
+TEST(no_block_is_handed_out_twice_at_a_time_over_threads)
+{
+    pthread_t thread[THREADS];
+    int seen = 0;
+
+    for (int i = 0; i < THREADS; i++)
+        CHECK_EQ(pthread_create(&thread[i], NULL, thread_trades, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(thread[i], NULL);
+    kc__block_each(MAGIC, count, &seen);
+    CHECK_EQ(seen, 0);
+}

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: MIT
+"""
+kcoro-gdb.py - kcoro's coroutines in gdb, in a live process and in a core file.
+
+    (gdb) source kcoro-gdb.py
+    (gdb) kcoro list            every coroutine: number, state, where it waits, name
+    (gdb) kcoro bt 42           the backtrace of coroutine 42
+    (gdb) kcoro bt all          of all that are not running
+    (gdb) kcoro use 42          make bt, up, frame N, info locals show coroutine 42; frame 0 stays
+                                the thread's
+    (gdb) kcoro use             back to the thread
+
+How: control blocks lie in chunks that hang in one list (src/base/block.c), and a block in use
+carries a magic number. A coroutine that does not run has a struct kc_frame at its saved stack
+pointer. An unwinder of our own hands gdb those registers as the caller of the innermost frame; no
+register is written, so that it works on a core file as well. The library's debug information must
+be there.
+
+Core files: the kernel's are complete. gdb's own generate-core-file (gcore) leaves out stacks that
+lie next to guard markers, because reading a marker fails and it skips a megabyte around it.
+"""
+
+import gdb
+from gdb.unwinder import Unwinder
+
+MAGIC = 0xC020C070
+BLOCK_SIZE = 128
+CHUNK_SIZE = 256 * 1024
+STATES = ["created", "ready", "running", "suspended", "parked", "finished", "suspended"]
+CREATED, READY, RUNNING, SUSPENDED, PARKED, FINISHED, CALLING = range(7)
+
+# Registers that have another name in gdb than in struct kc_frame; all others have the same name.
+RENAMED = {
+    "i386:x86-64": {"pc": "rip"},
+    "aarch64": {"fp": "x29", "pc": "pc"},
+    "riscv:rv64": {"s0": "fp", "pc": "pc"},
+}
+STACK_POINTER = {"i386:x86-64": "rsp", "aarch64": "sp", "riscv:rv64": "sp"}
+NOT_REGISTERS = {"fp_control", "unused"}
+
+
+def number(value):
+    """An _Atomic or plain integer or pointer as a Python number."""
+    return int(value.cast(gdb.lookup_type("unsigned long")))
+
+
+class Coroutine:
+    def __init__(self, address):
+        self.address = address
+        pointer = gdb.lookup_type("struct kcoro").pointer()
+        self.value = gdb.Value(address).cast(pointer).dereference()
+        self.id = number(self.value["id"])
+        self.state = number(self.value["state"])
+        self.name = self.value["name"].string(errors="replace")
+        self.sp = number(self.value["sp"])
+        self.is_root = number(self.value["stack"]) == 0
+
+    def at_rest(self):
+        """True if it has frames and does not run."""
+        waits = self.state in (READY, SUSPENDED, PARKED, CALLING)
+        return waits and self.sp != 0 and not (self.state == READY and self.is_root)
+
+    def frame(self):
+        return gdb.Value(self.sp).cast(gdb.lookup_type("struct kc_frame").pointer()).dereference()
+
+    def describe(self):
+        if self.is_root:
+            return "a thread's own stack"
+        return str(self.value["fn"]).split()[-1].strip("<>")
+
+
+def coroutines():
+    """All coroutines, by number; threads' own stacks come first, with 0 if they have none."""
+    found = []
+    memory = gdb.selected_inferior()
+    chunk = gdb.lookup_static_symbol("kc__block_chunks")
+    if chunk is None:
+        raise gdb.GdbError("kcoro: no kc__block_chunks here: is libkcoro loaded, with symbols?")
+    chunk = chunk.value()
+    while number(chunk) != 0:
+        base = number(chunk)
+        data = bytes(memory.read_memory(base, CHUNK_SIZE))
+        for at in range(BLOCK_SIZE, CHUNK_SIZE, BLOCK_SIZE):
+            if int.from_bytes(data[at:at + 4], "little") == MAGIC:
+                found.append(Coroutine(base + at))
+        chunk = chunk.dereference()["next"]
+    return sorted(found, key=lambda co: co.id)
+
+
+class FrameId:
+    def __init__(self, sp, pc):
+        self.sp = sp
+        self.pc = pc
+
+
+class CoroutineUnwinder(Unwinder):
+    """Makes the chosen coroutine's frame the caller of the innermost one."""
+
+    def __init__(self):
+        super().__init__("kcoro")
+        self.chosen = None
+
+    def choose(self, co):
+        self.chosen = co
+        gdb.invalidate_cached_frames()
+
+    def __call__(self, pending):
+        if self.chosen is None or pending.level() != 0:
+            return None
+        arch = pending.architecture().name()
+        if arch not in STACK_POINTER:
+            return None
+        sp_name = STACK_POINTER[arch]
+        sp, pc = pending.read_register(sp_name), pending.read_register("pc")
+        info = pending.create_unwind_info(FrameId(sp, pc))
+        frame = self.chosen.frame()
+        word = gdb.lookup_type("unsigned long")
+        for field in frame.type.fields():
+            if field.name in NOT_REGISTERS:
+                continue
+            name = RENAMED[arch].get(field.name, field.name)
+            value = frame[field.name].cast(word)
+            if name == "pc" or name == "rip":
+                value = value.cast(pc.type)
+            elif name.startswith(("d", "fs")):
+                continue  # values of locals in FP registers are not shown
+            info.add_saved_register(name, value)
+        after = gdb.Value(self.chosen.sp + frame.type.sizeof)
+        info.add_saved_register(sp_name, after.cast(sp.type))
+        return info
+
+
+unwinder = CoroutineUnwinder()
+gdb.unwinder.register_unwinder(None, unwinder, replace=True)
+
+
+def frames_of(co):
+    """The coroutine's frames, innermost first."""
+    found = []
+    before = unwinder.chosen
+    unwinder.choose(co)
+    try:
+        frame = gdb.newest_frame().older()
+        while frame is not None and frame.is_valid():
+            name = frame.name() or "??"
+            line = frame.find_sal()
+            place = ""
+            if line.symtab is not None:
+                place = " at %s:%d" % (line.symtab.filename, line.line)
+            found.append("0x%016x in %s ()%s" % (frame.pc(), name, place))
+            frame = frame.older()
+    finally:
+        unwinder.choose(before)
+    return found
+
+
+def find(text):
+    try:
+        wanted = int(text)
+    except ValueError:
+        raise gdb.GdbError("kcoro: %r is not the number of a coroutine" % text)
+    for co in coroutines():
+        if co.id == wanted:
+            return co
+    raise gdb.GdbError("kcoro: there is no coroutine %d" % wanted)
+
+
+def headline(co):
+    return "coroutine %d \"%s\" %s, %s" % (co.id, co.name, STATES[co.state], co.describe())
+
+
+class Kcoro(gdb.Command):
+    """kcoro's coroutines: kcoro list | kcoro bt NUMBER|all | kcoro use [NUMBER]"""
+
+    def __init__(self):
+        super().__init__("kcoro", gdb.COMMAND_STACK, prefix=True)
+
+
+class KcoroList(gdb.Command):
+    """List every coroutine: number, state, what it runs, name."""
+
+    def __init__(self):
+        super().__init__("kcoro list", gdb.COMMAND_STACK)
+
+    def invoke(self, arg, from_tty):
+        print("%8s  %-9s  %-24s  %s" % ("number", "state", "function", "name"))
+        for co in coroutines():
+            print("%8d  %-9s  %-24s  %s" % (co.id, STATES[co.state], co.describe(), co.name))
+
+
+class KcoroBacktrace(gdb.Command):
+    """Show the backtrace of a coroutine that does not run: kcoro bt NUMBER, kcoro bt all."""
+
+    def __init__(self):
+        super().__init__("kcoro bt", gdb.COMMAND_STACK)
+
+    def show(self, co):
+        print(headline(co))
+        if co.state == RUNNING:
+            print("  it runs: see the backtraces of the threads")
+        elif not co.at_rest():
+            print("  it has no frames")
+        else:
+            for level, text in enumerate(frames_of(co)):
+                print("  #%-2d %s" % (level, text))
+
+    def invoke(self, arg, from_tty):
+        if arg.strip() == "all":
+            for co in coroutines():
+                self.show(co)
+        else:
+            self.show(find(arg))
+
+
+class KcoroUse(gdb.Command):
+    """Make bt, up and frame show a coroutine: kcoro use NUMBER; without: the thread again."""
+
+    def __init__(self):
+        super().__init__("kcoro use", gdb.COMMAND_STACK)
+
+    def invoke(self, arg, from_tty):
+        if not arg.strip():
+            unwinder.choose(None)
+            return
+        co = find(arg)
+        if not co.at_rest():
+            raise gdb.GdbError("kcoro: coroutine %d is %s: it has no frames to show"
+                               % (co.id, STATES[co.state]))
+        unwinder.choose(co)
+        print(headline(co))
+
+
+Kcoro()
+KcoroList()
+KcoroBacktrace()
+KcoroUse()
