@@ -4,6 +4,10 @@ add_library(kcoro_options INTERFACE)
 target_compile_options(kcoro_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
   -fno-omit-frame-pointer)
+# Debian's Valgrind does not read clang's newer debug information.
+if(CMAKE_C_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-gdwarf-4)
+endif()
 if(KCORO_WERROR)
   target_compile_options(kcoro_options INTERFACE -Werror)
 endif()

@@ -370,10 +370,10 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
 
 void kc__stack_cache_drain(kc_stack_cache_t *cache)
 {
-    for (uint8_t sc = 0; sc < KC_STACK_CLASSES; sc++) {
+    for (int sc = 0; sc < KC_STACK_CLASSES; sc++) {
         while (cache->pile[sc].count > 0) {
             uint32_t n = cache->pile[sc].count;
-            pile_give_back(cache, sc, n < BATCH ? n : BATCH);
+            pile_give_back(cache, (uint8_t)sc, n < BATCH ? n : BATCH);
         }
     }
 }
@@ -382,7 +382,7 @@ kc_stack_stats_t kc__stack_stats(void)
 {
     kc_stack_stats_t stats = { 0, 0, 0 };
 
-    for (uint8_t sc = 0; sc < KC_STACK_CLASSES; sc++) {
+    for (int sc = 0; sc < KC_STACK_CLASSES; sc++) {
         pthread_mutex_lock(&pools[sc].lock);
         stats.made += pools[sc].made;
         stats.warm += pools[sc].warm_count;
