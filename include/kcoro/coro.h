@@ -53,7 +53,7 @@ typedef enum {
  *          (kcoro_create_error tells which).
  * Owns: the caller has one reference; give it up with kcoro_destroy.
  */
-KC_API KC_WARN_UNUSED kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size);
+KC_API kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size);
 
 /*
  * Says why the last kcoro_create or kcoro_create_main on this thread returned NULL, in words: for

@@ -127,7 +127,7 @@ int kcoro_report_overflow(void)
     if (!kc_load_relaxed(&on)) {
         memset(&ours, 0, sizeof ours);
         ours.sa_sigaction = on_fault;
-        ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+        ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigaction(SIGSEGV, NULL, &earlier);
         kc_store_release(&on, 1); /* V1 */
         sigaction(SIGSEGV, &ours, NULL);

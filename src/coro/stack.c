@@ -39,9 +39,9 @@ enum {
     CLASS_SHIFT = 14, /* the smallest class is 16 KiB */
     SLAB_SIZE = 4352 * 1024,
     SLAB_SLOTS = 64,
-    BATCH = KC_STACK_CACHE / 2,
-    WARM_MAX = 8 * BATCH,
-    COLD_MAX = 4096, /* more than so many cold ones: slabs that are all cold are unmapped */
+    WARM_MAX = 4 * KC_STACK_CACHE,
+    FULL_CACHE_CLASS = 2, /* 64 KiB: the largest class of which a thread keeps KC_STACK_CACHE */
+    COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
     STAGGER_STEPS = 31,
 };
 
@@ -75,6 +75,16 @@ typedef struct {
     }
 static pool_t pools[] = { POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL, POOL };
 _Static_assert(sizeof pools / sizeof pools[0] == KC_STACK_CLASSES, "a pool for each class");
+
+/* How many stacks of a class a thread keeps. Of large ones fewer, so that what may stay resident is
+ * bounded in bytes: 4 MiB for a thread's pile up to 2 MiB stacks, four times that for the pool. */
+static uint32_t pile_max(unsigned sc)
+{
+    uint32_t most =
+        sc > FULL_CACHE_CLASS ? KC_STACK_CACHE >> (sc - FULL_CACHE_CLASS) : KC_STACK_CACHE;
+
+    return most < 2 ? 2 : most;
+}
 
 static slab_t *slab_of(kc_stack_t stack)
 {
@@ -248,17 +258,17 @@ static slab_t *pool_put_cold(pool_t *pool, const kc_stack_t *stack, uint32_t cou
 static KC_NOINLINE int pile_refill(kc_stack_cache_t *cache, uint8_t sc)
 {
     pool_t *pool = &pools[sc];
-    uint32_t n = 0;
+    uint32_t n = 0, most = pile_max(sc) / 2;
     int rc = 0;
     kc_stack_t *pile = cache->pile[sc].stack;
 
     pthread_mutex_lock(&pool->lock);
     if (pool->warm_count > 0) {
-        n = pool->warm_count < BATCH ? (uint32_t)pool->warm_count : BATCH;
+        n = pool->warm_count < most ? (uint32_t)pool->warm_count : most;
         pool->warm_count -= n;
         memcpy(pile, pool->warm + pool->warm_count, n * sizeof *pile);
     } else {
-        n = (uint32_t)pool_take_cold(pool, sc, pile, BATCH, &rc);
+        n = (uint32_t)pool_take_cold(pool, sc, pile, most, &rc);
     }
     pthread_mutex_unlock(&pool->lock);
     cache->pile[sc].count = n;
@@ -292,7 +302,7 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
     kc_stack_t *pile = cache->pile[sc].stack;
 
     pthread_mutex_lock(&pool->lock);
-    bool warm = pool->warm_count + count <= WARM_MAX;
+    bool warm = pool->warm_count + count <= 4 * pile_max(sc);
     if (warm) {
         memcpy(pool->warm + pool->warm_count, pile, count * sizeof *pile);
         pool->warm_count += count;
@@ -364,16 +374,16 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
     if (kc_unlikely(kc__os_debug()))
         kc__os_trim(kc__stack_low(stack), slab->size);
     cache->pile[sc].stack[cache->pile[sc].count++] = stack;
-    if (kc_unlikely(cache->pile[sc].count == KC_STACK_CACHE))
-        pile_give_back(cache, sc, BATCH);
+    if (kc_unlikely(cache->pile[sc].count == pile_max(sc)))
+        pile_give_back(cache, sc, pile_max(sc) / 2);
 }
 
 void kc__stack_cache_drain(kc_stack_cache_t *cache)
 {
     for (int sc = 0; sc < KC_STACK_CLASSES; sc++) {
         while (cache->pile[sc].count > 0) {
-            uint32_t n = cache->pile[sc].count;
-            pile_give_back(cache, (uint8_t)sc, n < BATCH ? n : BATCH);
+            uint32_t n = cache->pile[sc].count, most = pile_max((unsigned)sc);
+            pile_give_back(cache, (uint8_t)sc, n < most ? n : most);
         }
     }
 }

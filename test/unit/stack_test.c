@@ -84,6 +84,16 @@ static void body_use(void *arg)
     kcoro_yield();
 }
 
+static void body_use_pages(void *arg)
+{
+    size_t bytes = *(size_t *)arg;
+    volatile char *p = __builtin_alloca(bytes);
+
+    for (size_t i = 0; i < bytes; i += 4096)
+        p[bytes - 1 - i] = 1;
+    kcoro_yield();
+}
+
 TEST(almost_all_of_the_size_that_was_asked_for_is_usable)
 {
     size_t bytes = 60 * 1024;
@@ -238,6 +248,26 @@ TEST_SLOW(resident_memory_returns_after_a_burst, 60000)
     free(co);
     CHECK_GE(peak - before, (long)N * 4);
     CHECK_LE(after - before, (peak - before) / 10);
+}
+
+/* Deep use of large stacks: what may stay warm is bounded in bytes, not in stacks. */
+TEST_SLOW(large_stacks_do_not_stay_resident, 60000)
+{
+    enum { N = 60 };
+    size_t much = 3 << 20;
+    kcoro_t *co[N];
+
+    if (kc_test_under_tsan() || kc_test_under_asan() || kc_test_under_emulation())
+        SKIP("the tool's own memory hides ours");
+    long before = status_kib("VmRSS:");
+    for (int i = 0; i < N; i++) {
+        co[i] = kcoro_create(body_use_pages, &much, 4 << 20);
+        CHECK_EQ(kcoro_resume(co[i]), 0);
+    }
+    CHECK_GE(status_kib("VmRSS:") - before, N * 3 * 1000);
+    for (int i = 0; i < N; i++)
+        kcoro_destroy(co[i]);
+    CHECK_LE(status_kib("VmRSS:") - before, 50 * 1024);
 }
 
 TEST(all_stacks_are_accounted_for)
