@@ -49,8 +49,9 @@ static char *stack_top(void)
 #if defined(__x86_64__)
 
 void kb_floor_switch(void **save_sp, void *to_sp); /* floor_x86_64.S */
+void kb_floor_switch_fp(void **save_sp, void *to_sp);
 
-static void *floor_main, *floor_other;
+static void *floor_main, *floor_other, *floor_fp_main, *floor_fp_other;
 
 static void floor_entry(void)
 {
@@ -65,16 +66,36 @@ static void floor_run(void *arg, uint64_t n)
         kb_floor_switch(&floor_main, floor_other);
 }
 
-static void add_floor(void)
+static void floor_fp_entry(void)
+{
+    for (;;)
+        kb_floor_switch_fp(&floor_fp_other, floor_fp_main);
+}
+
+static void floor_fp_run(void *arg, uint64_t n)
+{
+    (void)arg;
+    for (uint64_t i = 0; i < n / 2; i++)
+        kb_floor_switch_fp(&floor_fp_main, floor_fp_other);
+}
+
+static void *floor_stack(void (*entry)(void))
 {
     void **sp = (void **)(void *)stack_top();
 
-    *--sp = NULL; /* where floor_entry's return address would be */
-    *--sp = (void *)(uintptr_t)floor_entry;
+    *--sp = NULL; /* where entry's return address would be */
+    *--sp = (void *)(uintptr_t)entry;
     for (int i = 0; i < 6; i++)
         *--sp = NULL;
-    floor_other = sp;
+    return sp;
+}
+
+static void add_floor(void)
+{
+    floor_other = floor_stack(floor_entry);
+    floor_fp_other = floor_stack(floor_fp_entry);
     kb_case(FLOOR, floor_run, NULL);
+    kb_case("floor that stores MXCSR and x87 control", floor_fp_run, NULL);
 }
 
 #else
