@@ -3,7 +3,7 @@
 add_library(kcoro_options INTERFACE)
 target_compile_options(kcoro_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
-  -fno-omit-frame-pointer)
+  -fno-omit-frame-pointer -fasynchronous-unwind-tables) # backtraces through us, on RISC-V too
 # Debian's Valgrind does not read clang's newer debug information.
 if(CMAKE_C_COMPILER_ID MATCHES "Clang")
   add_compile_options(-gdwarf-4)

@@ -58,7 +58,7 @@ void *kc__switch_make(void *top, uint64_t fp_control, void (*entry)(void *arg), 
 
     memset(f, 0, sizeof *f);
     f->fp_control = fp_control;
-    f->pc = (uintptr_t)kc__switch_start;
+    f->pc = (uintptr_t)kc__switch_start + KC_SWITCH_START_SKIP;
     frame_set(f, entry, arg);
     return f;
 }

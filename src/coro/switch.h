@@ -77,6 +77,13 @@ uint64_t kc__switch_fp_control(void);
 /* Finds out what the processor does better; called once, before the first switch. */
 void kc__switch_tune(void);
 
+/*
+ * A fresh stack does not begin at the first byte of kc__switch_start but behind its landing pad,
+ * which is 4 bytes on all architectures and not needed on this way in. Unwinders look up the byte
+ * before a return address: so that of a stack that has not begun yet is inside the function too.
+ */
+enum { KC_SWITCH_START_SKIP = 4 };
+
 /* Where a fresh stack begins: calls entry(arg); a backtrace ends here. entry must not return; if it
  * does, kc__switch_returned says so and aborts. */
 void kc__switch_start(void);

@@ -123,7 +123,9 @@ kc__switch_then:
         save_frame
         movq    %rsp, (%rdi)
         movq    %rsi, %rsp
-        /* A frame is 16-byte aligned, as the stack has to be before a call. */
+        /* A frame is 16-byte aligned, as the stack has to be before a call. The chain of frame
+         * pointers goes along the new stack too. */
+        movq    48(%rsp), %rbp
         movq    %rcx, %rdi
         call    *%rdx
         ldmxcsr (%rsp)
@@ -152,7 +154,8 @@ kc__switch_fp_control:
 
 /*
  * Where a fresh stack begins. kc__switch_make has put entry into r13 and arg into r12. The return
- * address is undefined and rbp is zero: both kinds of unwinders stop here.
+ * address is undefined and rbp is zero: both kinds of unwinders stop here. It is entered behind
+ * the landing pad: see KC_SWITCH_START_SKIP in switch.h.
  */
         .globl  kc__switch_start
         .hidden kc__switch_start
