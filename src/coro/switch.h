@@ -21,6 +21,8 @@
 
 #include "base/base.h"
 
+_Static_assert(sizeof(void *) == 8, "the assembly stores pointers of 8 bytes");
+
 #if defined(__x86_64__)
 
 /* MXCSR in the low 32 bits, the x87 control word in the next 16. */

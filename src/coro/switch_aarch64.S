@@ -166,8 +166,9 @@ kc__switch_fp_control:
 
 /*
  * Where a fresh stack begins. kc__switch_make has put entry into x20 and arg into x19. The return
- * address is undefined and x29 is zero: both kinds of unwinders stop here. The brk is never
- * reached; it keeps the return address of the last call inside this function.
+ * address is undefined and x29 is zero: both kinds of unwinders stop here. It is entered behind the
+ * landing pad: see KC_SWITCH_START_SKIP in switch.h. The brk is never reached; it keeps the return
+ * address of the last call inside this function.
  */
         .globl  kc__switch_start
         .hidden kc__switch_start

@@ -203,10 +203,9 @@ kc__switch_fp_control:
 
 /*
  * Where a fresh stack begins. kc__switch_make has put entry into s2 and arg into s1. The return
- * address is undefined and s0 is zero: both kinds of unwinders stop here. The ebreak is never
- * reached; it keeps the return address of the last call inside this function. The nop, as long as
- * the landing pads of the other architectures, lets kc__switch_make enter behind it: unwinders look
- * up the byte before a return address, and of a stack not yet begun that is then in this function.
+ * address is undefined and s0 is zero: both kinds of unwinders stop here. It is entered behind the
+ * nop, which is as long as the landing pads of the others: see KC_SWITCH_START_SKIP in switch.h.
+ * The ebreak is never reached; it keeps the return address of the last call inside this function.
  */
         .globl  kc__switch_start
         .hidden kc__switch_start

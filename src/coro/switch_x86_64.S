@@ -20,6 +20,9 @@
  *    load that changes them costs many times a switch. On AMD's a load costs less than the
  *    comparison, which has to wait for the slow stmxcsr: there kc__switch_load_mxcsr is set and it
  *    is loaded always.
+ *  - The x87 exception flags are cleared before its control word is loaded. They are sticky and not
+ *    callee-saved; one that the other side has left, and that this side does not mask, would strike
+ *    at the next innocent instruction.
  */
 
         .text
@@ -106,7 +109,8 @@ kc__switch:
         orl     %edx, %ecx
         je      .Lrestore
         ldmxcsr (%rsp)
-3:      fldcw   4(%rsp)
+3:      fnclex
+        fldcw   4(%rsp)
         jmp     .Lrestore
         .cfi_endproc
         .size   kc__switch, . - kc__switch
@@ -129,6 +133,7 @@ kc__switch_then:
         movq    %rcx, %rdi
         call    *%rdx
         ldmxcsr (%rsp)
+        fnclex
         fldcw   4(%rsp)
         jmp     .Lrestore
         .cfi_endproc
