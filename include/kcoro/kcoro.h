@@ -5,8 +5,12 @@
 #ifndef KCORO_KCORO_H
 #define KCORO_KCORO_H
 
+#include <kcoro/call.h>
 #include <kcoro/coro.h>
 #include <kcoro/defer.h>
 #include <kcoro/job.h>
+#include <kcoro/sched.h>
+#include <kcoro/time.h>
+#include <kcoro/timer.h>
 
 #endif

@@ -28,11 +28,41 @@
 
 #define kc_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define kc_sub_acq_rel(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
+#define kc_xchg_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
 
-/* Strong compare and swap; on failure *expected is what was found, read with acquire. */
+/* Strong compare and swap; on failure *expected is what was found, read with acquire where the
+ * order has an acquire part, else relaxed. */
+#define kc_cas_relaxed(p, expected, v)                                                            \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_relaxed,           \
+                                            memory_order_relaxed)
+#define kc_cas_release(p, expected, v)                                                            \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_release,           \
+                                            memory_order_relaxed)
 #define kc_cas_acq_rel(p, expected, v)                                                            \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,           \
                                             memory_order_acquire)
+#define kc_cas_seq_cst(p, expected, v)                                                            \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_seq_cst,           \
+                                            memory_order_acquire)
+
+/* ThreadSanitizer knows no fences: there it is a read-modify-write of one word that all fences
+ * share. That orders more than a fence does, and may hide a race but reports none that is not
+ * there. */
+#if defined(__SANITIZE_THREAD__)
+#define KC_FENCE_IS_RMW
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KC_FENCE_IS_RMW
+#endif
+#endif
+
+#ifdef KC_FENCE_IS_RMW
+__attribute__((weak, visibility("hidden"))) _Atomic(int) kc__fence_word;
+#define kc_fence_seq_cst()                                                                        \
+    ((void)atomic_fetch_add_explicit(&kc__fence_word, 0, memory_order_seq_cst))
+#else
+#define kc_fence_seq_cst() atomic_thread_fence(memory_order_seq_cst)
+#endif
 
 #endif
 #endif

@@ -36,11 +36,16 @@ static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static kc_block_cache_t pool;     /* L(pool_lock) */
 static chunk_t *kc__block_chunks; /* L(pool_lock) newest first */
 
+static kc_block_t *next_of(const kc_block_t *block)
+{
+    return block->link.next ? kc_container_of(block->link.next, kc_block_t, link) : NULL;
+}
+
 static void list_push(kc_block_cache_t *list, kc_block_t *block)
 {
-    block->next = NULL;
+    block->link.next = NULL;
     if (list->tail)
-        list->tail->next = block;
+        list->tail->link.next = &block->link;
     else
         list->head = block;
     list->tail = block;
@@ -51,7 +56,7 @@ static kc_block_t *list_pop(kc_block_cache_t *list)
 {
     kc_block_t *block = list->head;
 
-    list->head = block->next;
+    list->head = next_of(block);
     if (!list->head)
         list->tail = NULL;
     list->count--;

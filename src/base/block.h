@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/mpsc.h"
 
 enum { KC_BLOCK_SIZE = 128 };
 
@@ -17,7 +18,7 @@ enum { KC_BLOCK_SIZE = 128 };
 typedef struct kc_block {
     KC_ATOMIC(uint32_t) magic; /* A  what it is now; KC_BLOCK_FREE in a cache        */
     uint32_t flags;            /* O  the user's                                      */
-    struct kc_block *next;     /* O  the user's while in use, ours while free        */
+    kc_mpsc_node_t link;       /* O  the user's while in use, ours while free        */
 } kc_block_t;
 
 /* Free blocks of one thread, oldest first. All zero is empty. */

@@ -19,6 +19,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_GUARD_INSTALL
@@ -227,4 +230,34 @@ bool kc__os_debug(void)
 size_t kc__os_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int64_t kc__os_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void kc__os_wait(const void *word, uint32_t expected, int64_t until)
+{
+    struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+
+    /* The bitset form takes an absolute time on the monotonic clock. */
+    syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until == INT64_MAX ? NULL : &t,
+            NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+void kc__os_wake(const void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+int kc__os_cpus(void)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }

@@ -50,4 +50,15 @@ bool kc__os_debug(void);
 
 size_t kc__os_page_size(void);
 
+/* CLOCK_MONOTONIC, in nanoseconds. */
+int64_t kc__os_now(void);
+
+/* Sleeps while *word == expected, until woken, for no reason, or until the time `until` on
+ * kc__os_now's clock; INT64_MAX: no limit. */
+void kc__os_wait(const void *word, uint32_t expected, int64_t until);
+void kc__os_wake(const void *word);
+
+/* CPUs that this process may use, at least 1. */
+int kc__os_cpus(void);
+
 #endif

@@ -134,15 +134,26 @@ KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
     return kc__switch(&me->sp, to->sp);
 }
 
+void kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+{
+    switch_to(t, me, to);
+}
+
+void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
+                          void (*then)(void *arg), void *arg)
+{
+    set_current(t, me, to);
+    if (kc_unlikely(kc__tools))
+        tools_leave(t, me, to, last);
+    kc__switch_then(&me->sp, to->sp, then, arg);
+    if (kc_unlikely(kc__tools))
+        kc__tools_arrive(&me->tool);
+}
+
 /* me leaves for `to` and never comes back. */
 static _Noreturn void switch_for_good(kcoro_t *me, kcoro_t *to)
 {
-    kc_thread_t *t = kc__thread();
-
-    set_current(t, me, to);
-    if (kc_unlikely(kc__tools))
-        tools_leave(t, me, to, true);
-    kc__switch_then(&me->sp, to->sp, coro_ended, me);
+    kc__coro_switch_then(kc__thread(), me, to, true, coro_ended, me);
     kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
 }
 
@@ -156,6 +167,8 @@ static void coro_main(void *arg)
     live("start of a coroutine", co);
     co->fn(co->arg);
     kc__defer_run(co);
+    if (co->block.flags & KC_CORO_TASK)
+        kc__coro_host.ended(co);
     switch_for_good(co, co->resumer);
 }
 
@@ -164,7 +177,7 @@ static void coro_main(void *arg)
 static void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
 {
     co->block.flags = flags;
-    co->block.next = NULL;
+    co->block.link.next = NULL;
     co->resumer = NULL;
     kc_store_relaxed(&co->state, state);
     kc_store_relaxed(&co->owner, 0);
@@ -207,18 +220,14 @@ static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc)
                          : "no memory or address space for a stack");
 }
 
-kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
+/* A CREATED coroutine that starts with these control words. NULL, and the reason is noted. */
+static kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *arg,
+                         size_t stack_size, uint64_t fp)
 {
-    kc_thread_t *t = kc__thread_make();
-
-    if (kc_unlikely(!t))
-        return NULL;
-    if (kc_unlikely(!fn))
-        return create_failed(t, "the function is NULL");
     kc_block_t *block = kc__block_get(&t->blocks);
+
     if (kc_unlikely(!block))
         return create_failed(t, "no memory for a control block");
-
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     if (stack_size == 0)
         stack_size = KC_STACK_DEFAULT;
@@ -228,13 +237,24 @@ kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
     if (kc_unlikely(rc < 0))
         return no_stack(t, block, rc);
 
-    block_init(co, 0, KCORO_CREATED);
-    co->sp = (void *)kc__switch_fp_control();
+    block_init(co, flags, KCORO_CREATED);
+    co->sp = (void *)fp;
     co->fn = fn;
     co->arg = arg;
     co->id = kc__thread_new_id(t);
     t->create_error = "";
     return co;
+}
+
+kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
+{
+    kc_thread_t *t = kc__thread_make();
+
+    if (kc_unlikely(!t))
+        return NULL;
+    if (kc_unlikely(!fn))
+        return create_failed(t, "the function is NULL");
+    return coro_new(t, 0, fn, arg, stack_size, kc__switch_fp_control());
 }
 
 const char *kcoro_create_error(void)
@@ -260,7 +280,15 @@ kcoro_t *kcoro_create_main(void)
 
 /* ---- run ----------------------------------------------------------------------------------- */
 
-/* CREATED -> READY: builds the first frame. False: another thread was faster. */
+/* Builds the first frame. */
+static void coro_make_frame(kcoro_t *co)
+{
+    if (kc_unlikely(kc__tools))
+        kc__tools_start(&co->tool, kc__stack_low(co->stack), kc__stack_size(co->stack));
+    co->sp = kc__switch_make(kc__stack_top(co->stack), (uintptr_t)co->sp, coro_main, co);
+}
+
+/* CREATED -> READY. False: another thread was faster. */
 static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t seen = KCORO_CREATED;
@@ -268,10 +296,19 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
     if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* C5 */
         return false;
     kc_store_relaxed(&co->owner, t->serial);
-    if (kc_unlikely(kc__tools))
-        kc__tools_start(&co->tool, kc__stack_low(co->stack), kc__stack_size(co->stack));
-    co->sp = kc__switch_make(kc__stack_top(co->stack), (uintptr_t)co->sp, coro_main, co);
+    coro_make_frame(co);
     return true;
+}
+
+kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_size, uint64_t fp)
+{
+    kcoro_t *co = coro_new(t, KC_CORO_TASK, fn, arg, stack_size, fp);
+
+    if (kc_likely(co != NULL)) {
+        kc_store_relaxed(&co->state, KCORO_READY);
+        coro_make_frame(co);
+    }
+    return co;
 }
 
 /* 0 if t may switch to co now, else why not. */
@@ -279,7 +316,7 @@ static int may_run(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t state = kc_load_acquire(&co->state); /* C2 */
 
-    if (state == KCORO_FINISHED)
+    if (state == KCORO_FINISHED || (co->block.flags & KC_CORO_TASK))
         return -EINVAL;
     if (state == KCORO_CREATED)
         return coro_start(t, co) ? 0 : -EPERM;
@@ -349,8 +386,12 @@ void kcoro_yield(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to))
-        cannot_leave("kcoro_yield");
+    if (kc_unlikely(!to)) {
+        if (!(me->block.flags & KC_CORO_TASK))
+            cannot_leave("kcoro_yield");
+        kc__coro_host.yield(me);
+        return;
+    }
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     switch_to(t, me, to);
 }
@@ -367,7 +408,11 @@ static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *targe
     if (!target)
         return -EINVAL;
     live("kcoro_yield_to", target);
+    if (target->block.flags & KC_CORO_TASK)
+        return -EINVAL;
     if (!me->resumer) {
+        if (me->block.flags & KC_CORO_TASK)
+            return -EPERM; /* it has no resumer to hand over */
         if (me != t->root)
             cannot_leave("kcoro_yield_to");
         return t->has_main ? kcoro_resume(target) : -EPERM;
@@ -392,7 +437,7 @@ void kcoro_park(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to))
+    if (kc_unlikely(!to) && !(me->block.flags & KC_CORO_TASK))
         cannot_leave("kcoro_park");
     /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
      * word. */
@@ -401,7 +446,10 @@ void kcoro_park(void)
         kc_store_relaxed(&me->state, KCORO_RUNNING);
         return;
     }
-    switch_to(t, me, to);
+    if (kc_likely(to != NULL))
+        switch_to(t, me, to);
+    else
+        kc__coro_host.parked(me);
 }
 
 int kcoro_unpark(kcoro_t *co)
@@ -413,7 +461,9 @@ int kcoro_unpark(kcoro_t *co)
         return -EINVAL;
     if (kc__gate_unpark(&co->gate)) {
         uint32_t seen = KCORO_PARKED;
-        (void)kc_cas_acq_rel(&co->state, &seen, KCORO_READY); /* C1 */
+        bool woken = kc_cas_acq_rel(&co->state, &seen, KCORO_READY); /* C1 */
+        if (woken && (co->block.flags & KC_CORO_TASK))
+            kc__coro_host.ready(co);
     }
     return 0;
 }
@@ -505,6 +555,8 @@ static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
         kc__usage(call, "a main coroutine lives as long as its thread (rule C2)");
     if (state == KCORO_CREATED || state == KCORO_FINISHED)
         return state;
+    if (co->block.flags & KC_CORO_TASK)
+        kc__usage(call, "the coroutine belongs to a scheduler (rule C10)");
     if (kc_load_relaxed(&co->owner) != t->serial)
         kc__usage(call, "a started coroutine belongs to another thread (rule C6)");
     if (state == KCORO_RUNNING)
@@ -517,7 +569,10 @@ static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
 /* Cleanups, then the stack. The control block stays. state is what check_end returned. */
 static void coro_end(kc_thread_t *t, kcoro_t *co, uint32_t state)
 {
-    if (state != KCORO_CREATED && state != KCORO_FINISHED && co->cleanups)
+    /* AddressSanitizer's fake frames of a stack are freed by leaving it for good: so there is an
+     * occasion even without cleanups. */
+    if (state != KCORO_CREATED && state != KCORO_FINISHED &&
+        (co->cleanups || (kc__tools & KC_TOOL_ASAN)))
         coro_unwind(t, co);
 
     kc_stack_t stack = co->stack;
@@ -538,6 +593,12 @@ static kc_thread_t *thread_to_free_on(const char *call)
     if (kc_unlikely(!t))
         kc__die("%s: no memory for the thread's state", call);
     return t;
+}
+
+void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
+{
+    coro_end(t, co, kc_load_acquire(&co->state)); /* C4 */
+    kcoro_release(co);
 }
 
 kcoro_t *kcoro_retain(kcoro_t *co)

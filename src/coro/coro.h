@@ -21,7 +21,18 @@
 /* One state more than users see: SUSPENDED because a coroutine that it resumed runs. */
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
-enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2 }; /* block.flags */
+/* block.flags. TASK: owned by a scheduler, which runs, queues and frees it; its owner is 0. */
+enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4 };
+
+/* What the layer above does for coroutines that it owns. This table, which it defines, is the only
+ * way up from here. */
+struct kc_coro_host {
+    void (*yield)(kcoro_t *me);  /* lets others run                                            */
+    void (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me         */
+    void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
+    void (*ended)(kcoro_t *me) __attribute__((noreturn)); /* the function has returned          */
+};
+extern const struct kc_coro_host kc__coro_host;
 
 /*
  * The first cache line is all that a switch touches.
@@ -50,6 +61,19 @@ _Static_assert(offsetof(struct kcoro, tool) + sizeof(kc_tool_t) <= KC_CACHE_LINE
 
 /* Fills a block as the root of a thread: RUNNING, no stack of its own. */
 void kc__coro_root(kc_thread_t *t, kc_block_t *block);
+
+/* A coroutine for the scheduler layer, READY to be switched to. NULL: no memory. */
+kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_size, uint64_t fp);
+
+/* me, whose state is set, leaves for `to`; returns when it runs again, on whatever thread. */
+void kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
+
+/* The same, with then(arg) called in between, on the other stack. last: me never comes back. */
+void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
+                          void (*then)(void *arg), void *arg);
+
+/* Ends a scheduler's coroutine that is at rest: its cleanups, its stack, its reference. */
+void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
 
 /* Runs and removes all cleanups, newest first, those included that they add. */
 void kc__defer_run(kcoro_t *co);

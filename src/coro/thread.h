@@ -21,6 +21,7 @@ typedef struct kc_thread {
     void *low;                /* I  the thread's own stack, known only if a tool asks for it  */
     size_t size;              /* I                                                            */
     void *signal_stack;       /* O  NULL: none of ours                                        */
+    struct kc_worker *worker; /* O  the scheduler layer's; NULL: no scheduler's thread        */
     kc_block_cache_t blocks;  /* O                                                            */
     kc_stack_cache_t stacks;  /* O                                                            */
 } kc_thread_t;

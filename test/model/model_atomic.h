@@ -65,6 +65,7 @@
 #define kc_cas_acquire(p, e, v) MODEL_CAS_(p, e, v, "cas_acquire", MODEL_ACQUIRE)
 #define kc_cas_release(p, e, v) MODEL_CAS_(p, e, v, "cas_release", MODEL_RELEASE)
 #define kc_cas_acq_rel(p, e, v) MODEL_CAS_(p, e, v, "cas_acq_rel", MODEL_ACQ_REL)
+#define kc_cas_seq_cst(p, e, v) MODEL_CAS_(p, e, v, "cas_seq_cst", MODEL_ACQ_REL)
 
 #define kc_fence_acquire() model__fence(MODEL_SITE("", "fence_acquire", MODEL_ACQUIRE))
 #define kc_fence_release() model__fence(MODEL_SITE("", "fence_release", MODEL_RELEASE))

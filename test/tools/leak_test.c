@@ -7,7 +7,9 @@
 
 #include <kcoro/kcoro.h>
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 extern int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
@@ -93,4 +95,42 @@ TEST(what_a_coroutine_really_leaks_is_found)
     }
     CHECK_NE(leaks(), 0);
     _exit(0); /* without the check at exit, which would find it once more */
+}
+
+static void body_suspended_in_a_frame(void *arg)
+{
+    volatile char frame[200];
+
+    memset((void *)frame, 1, sizeof frame);
+    kcoro_yield();
+    *(volatile char *)arg = frame[7];
+}
+
+/* The address space of this process, in KiB. */
+static long address_space(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    CHECK(f && fscanf(f, "%ld", &pages) == 1);
+    fclose(f);
+    return pages * 4;
+}
+
+/* With stack-use-after-return, AddressSanitizer maps megabytes of fake frames for each stack. */
+TEST(destroying_suspended_coroutines_leaks_no_fake_frames)
+{
+    char sink;
+    long before = 0;
+
+    if (!kc_test_under_asan())
+        SKIP("not built with AddressSanitizer");
+    for (int i = 0; i < 600; i++) {
+        kcoro_t *co = kcoro_create(body_suspended_in_a_frame, &sink, 0);
+        CHECK_EQ(kcoro_resume(co), 0);
+        kcoro_destroy(co);
+        if (i == 100)
+            before = address_space();
+    }
+    CHECK_LE(address_space() - before, 100 * 1024);
 }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcoro/sched.h - schedulers: coroutines over threads.
+ *
+ *     static int hello(void *arg) { printf("hello from a coroutine\n"); return 0; }
+ *     int main(void) { return kc_run(hello, NULL, NULL); }
+ *
+ * A scheduler has one main thread, the one that created it, and any number of workers. The main
+ * thread runs its coroutines while it pumps: inside kc_run and kc_sched_run, or for a moment in
+ * kc_sched_run_expired and kc_sched_poll. A task that has not started yet owns no stack; idle
+ * workers take such tasks from each other. A task that has started stays on its thread, unless it
+ * hops. Several schedulers may live in one process, on different threads.
+ */
+#ifndef KCORO_SCHED_H
+#define KCORO_SCHED_H
+
+#include <kcoro/base.h>
+#include <kcoro/call.h>
+#include <kcoro/time.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+KC_BEGIN_DECLS
+
+typedef struct kc_sched kc_sched_t;
+
+enum {
+    KC_SCHED_VIRTUAL_TIME = 1, /* the clock jumps to the next timer when nothing is ready       */
+    KC_SCHED_REPORT_OVERFLOW =
+        2,                   /* as kcoro_report_overflow                                     */
+    KC_SCHED_MAIN_WORKS = 4, /* the main thread takes worker tasks too while it is in kc_run or
+                                     kc_sched_run                                                 */
+};
+
+#define KC_NO_WORKERS (-1)
+enum { KC_MAX_WORKERS = 47 };
+
+typedef struct {
+    int workers; /* 0: one per CPU less one, at least one; KC_NO_WORKERS: none               */
+    size_t
+        stack_size; /* default for its coroutines; 0: 64 KiB                                    */
+    uint32_t flags; /* KC_SCHED_*                                                               */
+    uint64_t seed;  /* not 0: the order of ready coroutines is a function of it (no workers)    */
+    const char
+        *name; /* for people; copied, 31 bytes at most                                     */
+} kc_sched_opts_t;
+
+/* Where a task runs. */
+typedef int32_t kc_affinity_t;
+#define KC_WORKER 0  /* any worker; the pumping thread, where there are none            */
+#define KC_MAIN (-1) /* the thread that created the scheduler                           */
+#define KC_WORKER_AT(i) ((i) + 1)
+
+/*
+ * Makes a scheduler and starts its workers. The calling thread becomes its main thread. NULL opts
+ * mean all defaults.
+ *
+ * Context: outside coroutines.  Suspends: no.
+ * Returns: 0; -EINVAL: out is NULL, flags that do not exist, more than KC_MAX_WORKERS workers, a
+ *          seed or virtual time together with workers; -EPERM: inside a coroutine, or this thread
+ *          is the main thread of another scheduler already; -ENOMEM, -EAGAIN: no memory or
+ *          threads; nothing is left behind.
+ */
+KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
+
+/*
+ * Ends the scheduler: waits for the tasks that run, pumping main work meanwhile; what has not
+ * started never starts; what is parked or sleeps is ended, its deferred cleanups run; then stops
+ * the workers and frees all.
+ *
+ * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
+ * Returns: 0; -EDEADLK: called from one of its own coroutines; -EPERM: another thread.
+ */
+KC_API int kc_sched_destroy(kc_sched_t *s);
+
+/*
+ * Runs fn(arg) once as a task, as a fresh coroutine. What one thread submits to KC_MAIN or to one
+ * worker starts in the order of submission; for KC_WORKER there is no order.
+ *
+ * Context: any thread, any coroutine.  Suspends: no; lock-free.
+ * Returns: 0; -EINVAL: s or fn is NULL, or there is no such place; -ENOMEM.
+ */
+KC_API int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg);
+
+/* The same for n calls at once: all or none. Context: as kc_sched_submit, and so the results. */
+KC_API int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls,
+                                size_t n);
+
+/*
+ * Pumps until kc_sched_stop, or until no task is left. A pending timer is no task.
+ *
+ * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
+ * Returns: 0; -EPERM: elsewhere; -EDEADLK: virtual time or a seed, and every task waits for ever:
+ *          who waits has been printed.
+ */
+KC_API KC_WARN_UNUSED int kc_sched_run(kc_sched_t *s);
+
+/*
+ * The pump for a host's own loop: starts all delayed and interval tasks that are due at `now`, in
+ * order of due time, then of submission; then runs the main thread's work until none is left and no
+ * interval task's run is in flight. A task that only keeps yielding stays for the next pump. `now`
+ * is on kc_now's scale; a smaller one than before starts nothing new; virtual clocks are set to it.
+ *
+ * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
+ * Returns: the time to the next timer, counted from now; KC_FOREVER: none; -EPERM: elsewhere.
+ */
+KC_API kc_time_t kc_sched_run_expired(kc_sched_t *s, kc_time_t now);
+
+/* The same, but never waits.  Context: as there.  Returns: as there; 0 also if tasks are left. */
+KC_API kc_time_t kc_sched_poll(kc_sched_t *s, kc_time_t now);
+
+/*
+ * A descriptor that is readable when the main thread has work or a timer is due, for a foreign
+ * event loop: when it is, call kc_sched_poll. It belongs to s.
+ *
+ * Context: the main thread.  Suspends: no.  Returns: the descriptor; a negative errno.
+ */
+KC_API int kc_sched_fd(kc_sched_t *s);
+
+/* Ends the current or next kc_sched_run.  Context: any thread, any coroutine.  Suspends: no. */
+KC_API void kc_sched_stop(kc_sched_t *s);
+
+/*
+ * Makes a scheduler, runs fn as its root task on this thread, pumps until all tasks have ended,
+ * and destroys the scheduler. NULL opts turn KC_SCHED_MAIN_WORKS on, so that a plain program uses
+ * every core.
+ *
+ * Context: outside coroutines.  Suspends: blocks the thread.
+ * Returns: what fn returned; -EDEADLK as kc_sched_run; the errors of kc_sched_create.
+ */
+KC_API KC_WARN_UNUSED int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts);
+
+/* Context: anywhere.  Returns: how many workers s has. */
+KC_API int kc_sched_workers(const kc_sched_t *s);
+
+/* Context: anywhere.  Returns: the scheduler whose thread this is; NULL: none. Borrowed. */
+KC_API kc_sched_t *kc_sched_current(void);
+
+/* Context: anywhere.  Returns: 0...workers-1, KC_MAIN on a main thread, -ENOENT elsewhere. */
+KC_API int kc_worker_index(void);
+
+/*
+ * Lets the others run that are ready on this thread.
+ *
+ * Context: anywhere; outside tasks it does nothing.  Suspends: yes.  Returns: 0.
+ */
+KC_API int kc_yield(void);
+
+/*
+ * Continues the caller on another thread: where says which. Does nothing if it is there already.
+ *
+ * Context: a task.  Suspends: yes.
+ * Returns: 0: it runs there; -EINVAL: there is no such place; -EPERM: not in a task, or in a
+ *          coroutine that a task has resumed.
+ */
+KC_API KC_WARN_UNUSED int kc_hop(kc_affinity_t where);
+
+KC_END_DECLS
+
+#endif

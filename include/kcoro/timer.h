@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcoro/timer.h - tasks that start later, tasks that start again and again, and sleeping.
+ *
+ * A token stands for a timed task. Dropping it cancels what is still to come; kc_token_detach gives
+ * the handle up and lets the task live. Delayed and interval tasks start while the scheduler's main
+ * thread pumps.
+ */
+#ifndef KCORO_TIMER_H
+#define KCORO_TIMER_H
+
+#include <kcoro/sched.h>
+
+#include <stdbool.h>
+
+KC_BEGIN_DECLS
+
+typedef struct kc_token kc_token_t;
+
+/*
+ * Starts fn(arg) once as a task, `delay` nanoseconds from now on the scheduler's clock, at the
+ * place `where`.
+ *
+ * Context: any thread, any coroutine.  Suspends: no.
+ * Returns: 0; -EINVAL: s or fn is NULL, the delay is negative, there is no such place; -ENOMEM.
+ * Owns: *out is one reference, for kc_token_release or kc_token_detach; out NULL means detached.
+ */
+KC_API int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn,
+                               void *arg, kc_token_t **out);
+
+/*
+ * Starts fn(arg) as a task at once and then every `interval` nanoseconds, on a fixed grid, until
+ * cancelled. While a run is in flight a due tick is skipped; ticks that were missed are skipped
+ * too, so two runs never overlap and none come in a burst. A run that fails does not stop it.
+ *
+ * Context: as kc_schedule_delayed.  Suspends: no.  Owns: as there.
+ * Returns: 0; -EINVAL: as there, and interval <= 0; -ENOMEM.
+ */
+KC_API int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
+                                void *arg, kc_token_t **out);
+
+/*
+ * Stops future runs and never interrupts one that has started. Of a delayed task's start and its
+ * first cancel exactly one happens.
+ *
+ * Context: any thread, any coroutine; the scheduler may be gone.  Suspends: no.
+ * Returns: true: this call prevented at least one future run.
+ */
+KC_API bool kc_token_cancel(kc_token_t *t);
+
+/* Context: anywhere.  Returns: true: no run can come any more. */
+KC_API bool kc_token_cancelled(const kc_token_t *t);
+
+/* Cancels, and gives the reference up. NULL does nothing.  Context: anywhere. */
+KC_API void kc_token_release(kc_token_t *t);
+
+/* Gives the reference up and lets the task live. NULL does nothing.  Context: anywhere. */
+KC_API void kc_token_detach(kc_token_t *t);
+
+/*
+ * Waits for ns nanoseconds, or until the time `at` on kc_now's clock; never returns early. 0 is a
+ * yield. On a plain thread it blocks the thread.
+ *
+ * Context: anywhere.  Suspends: yes.  Returns: 0; -EINVAL: ns is negative.
+ */
+KC_API KC_WARN_UNUSED int kc_sleep(kc_time_t ns);
+KC_API KC_WARN_UNUSED int kc_sleep_until(kc_time_t at);
+
+KC_END_DECLS
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * idle.h - who sleeps, who searches, and who is woken: no wake-up lost, one at a time.
+ *
+ * WHAT     One word for all threads of a scheduler: a bit for each that sleeps, and the number of
+ *          those that are awake and look for work of others. Whoever makes work looks at the word
+ *          afterwards; whoever goes to sleep sets its bit and looks for work afterwards: one of the
+ *          two sees the other (Dekker). Whoever clears a thread's bit, and nobody else, wakes it:
+ *          so a sleeping thread costs exactly one system call.
+ *
+ *          Work that any worker may do wakes one only if nobody searches already: who searches will
+ *          find it, and calls the next when it has found more than it can do (kc__idle_found).
+ *
+ * SHAPE    bit 63...48: threads that search   bit 47...0: thread i sleeps
+ *
+ *          awake --enter--> sleeps --claim or pick by another--> being woken --wake--> awake
+ *                              '----leave by itself, having seen work---------------->'
+ *
+ * WHO      enter, leave, found: the thread itself. claim, pick: anybody.
+ *
+ * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
+ *          I1  enter         fence_seq_cst  I2          the bit before the look at the queues; both
+ *                                                       sides look too early, work lies and the
+ *                                                       thread sleeps
+ *          I2  claim, pick   fence_seq_cst  I1          the work before the look at the word
+ *          I3  all changes   cas_acq_rel    I3          what the sleeper wrote before it slept
+ *
+ * PROGRESS lock-free.
+ */
+#ifndef KC_SCHED_IDLE_H
+#define KC_SCHED_IDLE_H
+
+#include "base/atomic.h"
+#include "base/base.h"
+
+enum { KC_IDLE_MEMBERS = 48 };
+#define KC_IDLE_SEARCHER ((uint64_t)1 << KC_IDLE_MEMBERS)
+#define KC_IDLE_SLEEPERS (KC_IDLE_SEARCHER - 1)
+
+typedef struct {
+    KC_ATOMIC(uint64_t) word; /* A */
+} kc_idle_t;
+
+KC_INLINE uint64_t kc__idle_bit(int i)
+{
+    return (uint64_t)1 << i;
+}
+
+/* Thread i is about to sleep: afterwards it looks at its queues once more. searching: it was. */
+KC_INLINE void kc__idle_enter(kc_idle_t *idle, int i, bool searching)
+{
+    uint64_t seen = kc_load_relaxed(&idle->word), next;
+
+    do
+        next = (seen | kc__idle_bit(i)) - (searching ? KC_IDLE_SEARCHER : 0);
+    while (!kc_cas_acq_rel(&idle->word, &seen, next)); /* I3 */
+    kc_fence_seq_cst();                                /* I1 */
+}
+
+/* Thread i will not sleep after all. False: somebody has woken it meanwhile, the wake-up is on its
+ * way and must be waited for. */
+KC_INLINE bool kc__idle_leave(kc_idle_t *idle, int i)
+{
+    uint64_t seen = kc_load_relaxed(&idle->word);
+
+    do
+        if (!(seen & kc__idle_bit(i)))
+            return false;
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen & ~kc__idle_bit(i))); /* I3 */
+    return true;
+}
+
+/* There is work for thread i. True: it slept, and this caller wakes it. */
+KC_INLINE bool kc__idle_claim(kc_idle_t *idle, int i)
+{
+    kc_fence_seq_cst(); /* I2 */
+    return kc__idle_leave(idle, i);
+}
+
+/* There is work that any of these may do. The one that this caller wakes, as a searcher; -1: none
+ * sleeps, or somebody searches already. */
+KC_INLINE int kc__idle_pick(kc_idle_t *idle, uint64_t members)
+{
+    kc_fence_seq_cst(); /* I2 */
+    uint64_t seen = kc_load_relaxed(&idle->word), who;
+
+    do {
+        who = seen & members & KC_IDLE_SLEEPERS;
+        if (seen >= KC_IDLE_SEARCHER || !who)
+            return -1;
+        who &= -who;
+    } while (!kc_cas_acq_rel(&idle->word, &seen, (seen & ~who) + KC_IDLE_SEARCHER)); /* I3 */
+    return __builtin_ctzll(who);
+}
+
+/* The caller begins to search, unless half of them do: more would only fight each other. */
+KC_INLINE bool kc__idle_search(kc_idle_t *idle, int members)
+{
+    uint64_t seen = kc_load_relaxed(&idle->word);
+
+    do
+        if ((seen >> KC_IDLE_MEMBERS) * 2 >= (uint64_t)members)
+            return false;
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen + KC_IDLE_SEARCHER)); /* I3 */
+    return true;
+}
+
+/* The caller has found something. True: it was the last that searched, so that it has to call
+ * another one if there is more. */
+KC_INLINE bool kc__idle_found(kc_idle_t *idle)
+{
+    uint64_t seen = kc_load_relaxed(&idle->word);
+
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen - KC_IDLE_SEARCHER)) /* I3 */
+        ;
+    return seen >> KC_IDLE_MEMBERS == 1;
+}
+
+#endif

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sched.c - schedulers: create, submit, run, stop, destroy.
+ *
+ * WHAT     A scheduler is a set of workers (worker.c), the main thread's among them, and a count of
+ *          the tasks that have not ended. The main thread is a worker that is only there while
+ *          somebody pumps.
+ *
+ * SHAPE    destroy: closing = 1 --> every thread runs its coroutine until it suspends, and comes to
+ *          kc__sched_meet --> all are there: nothing runs, nothing hops any more --> each ends what
+ *          is its own --> the threads end --> main drops what cleanups have submitted meanwhile.
+ *
+ * ORDER    id  site              operation      pairs with   carries; what breaks if weaker
+ *          H1  destroy: closing  store_release  worker.c W5  (the flag alone)
+ *          H2  meet: arrived     sub_acq_rel    H3           all that ran before; a thread would
+ *                                                            end what another still runs
+ *          H3  meet: arrived     load_acquire   H2
+ *          H4  task_ended: live  sub_acq_rel    H5           what the task wrote
+ *          H5  run: live         load_acquire   H4           who ran the scheduler reads old data
+ *          H6  pump: awake       load_acquire   worker.c W1  (the word alone)
+ *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
+ */
+#define _GNU_SOURCE
+#include "base/os.h"
+#include "coro/switch.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+enum { MAIN_BIT = KC_IDLE_MEMBERS - 1 };
+enum { ALL_FLAGS = KC_SCHED_VIRTUAL_TIME | KC_SCHED_REPORT_OVERFLOW | KC_SCHED_MAIN_WORKS };
+
+kc_time_t kc_now(void)
+{
+    kc_worker_t *w = kc__worker();
+
+    return w ? kc__sched_now(w->sched) : kc__os_now();
+}
+
+kc_time_t kc__sched_now(const kc_sched_t *s)
+{
+    return s->virtual_time ? kc_load_relaxed(&s->clock) : kc__os_now();
+}
+
+/* Virtual time never goes back. */
+static void set_clock(kc_sched_t *s, kc_time_t now)
+{
+    if (now > kc_load_relaxed(&s->clock))
+        kc_store_relaxed(&s->clock, now);
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------
+ * */
+
+static kc_task_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
+{
+    kc_thread_t *t = kc__thread_make();
+    kc_block_t *block = t ? kc__block_get(&t->blocks) : NULL;
+
+    if (!block)
+        return NULL;
+    kc_task_t *task = kc_container_of(block, kc_task_t, block);
+    task->block.flags = 0;
+    task->fn = fn;
+    task->arg = arg;
+    task->sched = s;
+    task->co = NULL;
+    task->inner = NULL;
+    task->worker = NULL;
+    task->ended = NULL;
+    task->owner = NULL;
+    task->where = where;
+    task->rc = 0;
+    kc_store_relaxed(&task->block.magic, KC_TASK_MAGIC);
+    return task;
+}
+
+void kc__task_ended(kc_task_t *task)
+{
+    kc_sched_t *s = task->sched;
+
+    if (!(task->block.flags & KC_TASK_EMBEDDED)) {
+        if (task->ended)
+            task->ended(task);
+        kc__block_put(&kc__thread()->blocks, &task->block);
+    } else {
+        task->ended(task); /* it may be gone now */
+    }
+    if (kc_sub_acq_rel(&s->live, 1) == 1) /* H4 */
+        kc__worker_wake(s->main);
+}
+
+static bool exists(const kc_sched_t *s, kc_affinity_t where)
+{
+    return where >= KC_MAIN && where <= s->workers;
+}
+
+void kc__task_go(kc_task_t *task)
+{
+    kc_add_relaxed(&task->sched->live, 1);
+    kc__task_submit(task);
+}
+
+int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
+{
+    if (!s || !fn || !exists(s, where))
+        return -EINVAL;
+    kc_task_t *task = task_new(s, where, fn, arg);
+    if (!task)
+        return -ENOMEM;
+    kc__task_go(task);
+    return 0;
+}
+
+static void drop_chain(kc_task_t *first)
+{
+    while (first) {
+        kc_task_t *next = first->next;
+        kc__block_put(&kc__thread()->blocks, &first->block);
+        first = next;
+    }
+}
+
+int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
+{
+    kc_task_t *first = NULL, *last = NULL;
+
+    if (!s || !exists(s, where) || (n > 0 && !calls))
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++)
+        if (!calls[i].fn)
+            return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        kc_task_t *task = task_new(s, where, calls[i].fn, calls[i].arg);
+        if (!task) {
+            drop_chain(first);
+            return -ENOMEM;
+        }
+        task->next = NULL;
+        if (last)
+            last->next = task;
+        else
+            first = task;
+        last = task;
+    }
+    while (first) {
+        kc_task_t *next = first->next;
+        kc__task_go(first);
+        first = next;
+    }
+    return 0;
+}
+
+/* ---- create -----------------------------------------------------------------------------------
+ * */
+
+void kc__sched_arrive(kc_sched_t *s, bool ok)
+{
+    if (!ok)
+        kc_store_relaxed(&s->stop, 1);
+    kc_sub_acq_rel(&s->arrived, 1); /* H2 */
+}
+
+void kc__sched_meet(kc_sched_t *s)
+{
+    kc_sub_acq_rel(&s->arrived, 1);          /* H2 */
+    while (kc_load_acquire(&s->arrived) > 0) /* H3 */
+        sched_yield();
+}
+
+static int check_opts(const kc_sched_opts_t *opts)
+{
+    bool alone = opts->seed != 0 || (opts->flags & KC_SCHED_VIRTUAL_TIME);
+
+    if (opts->flags & ~(uint32_t)ALL_FLAGS)
+        return -EINVAL;
+    if (opts->workers < KC_NO_WORKERS || opts->workers > KC_MAX_WORKERS)
+        return -EINVAL;
+    return alone && opts->workers > 0 ? -EINVAL : 0;
+}
+
+static int count_workers(const kc_sched_opts_t *opts)
+{
+    int cpus = kc__os_cpus();
+
+    if (opts->workers == KC_NO_WORKERS || opts->seed != 0 || (opts->flags & KC_SCHED_VIRTUAL_TIME))
+        return 0;
+    if (opts->workers > 0)
+        return opts->workers;
+    return cpus > KC_MAX_WORKERS ? KC_MAX_WORKERS : cpus > 2 ? cpus - 1 : 1;
+}
+
+static void sched_free(kc_sched_t *s)
+{
+    if (s->hub)
+        kc__hub_close(s->hub);
+    if (s->fd >= 0) {
+        close(s->fd);
+        close(s->event_fd);
+        close(s->timer_fd);
+    }
+    for (int i = 0; i < s->workers; i++)
+        kc__worker_free(s->worker[i]);
+    kc__worker_free(s->main);
+    kc__free(s);
+}
+
+/* Ends the threads 0...n-1, which have started. */
+static void stop_threads(kc_sched_t *s, int n)
+{
+    for (int i = 0; i < n; i++)
+        kc__worker_wake(s->worker[i]);
+    for (int i = 0; i < n; i++)
+        pthread_join(s->worker[i]->thread, NULL);
+}
+
+static int start_threads(kc_sched_t *s)
+{
+    int n = 0, rc = 0;
+
+    kc_store_relaxed(&s->arrived, (uint32_t)s->workers);
+    while (n < s->workers && rc == 0) {
+        rc = pthread_create(&s->worker[n]->thread, NULL, kc__worker_main, s->worker[n]);
+        n += rc == 0;
+    }
+    for (int i = n; i < s->workers; i++)
+        kc__sched_arrive(s, false);
+    while (kc_load_acquire(&s->arrived) > 0) /* H3 */
+        sched_yield();
+    if (kc_load_relaxed(&s->stop) == 0)
+        return 0;
+    kc_store_relaxed(&s->arrived, (uint32_t)n);
+    kc_store_release(&s->closing, 1); /* H1 */
+    stop_threads(s, n);
+    return rc ? -rc : -ENOMEM;
+}
+
+static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
+{
+    kc_sched_t *s = kc__alloc_aligned(KC_CACHE_LINE, sizeof *s);
+    bool ok = s != NULL;
+
+    if (!ok)
+        return NULL;
+    s->workers = count_workers(opts);
+    s->flags = opts->flags;
+    s->stack_size = opts->stack_size;
+    s->fp_control = kc__switch_fp_control();
+    if (opts->name)
+        memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
+    s->random = opts->seed;
+    s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;
+    s->fd = -1;
+    kc__mpsc_init(&s->injector);
+    ok = (s->hub = kc__hub_new(s)) != NULL;
+    for (int i = 0; i < s->workers && ok; i++) {
+        ok = (s->worker[i] = kc__worker_new(s, i, i)) != NULL;
+        if (ok)
+            s->worker[i]->works = true;
+    }
+    ok = ok && (s->main = kc__worker_new(s, KC_MAIN, MAIN_BIT)) != NULL;
+    if (!ok) {
+        sched_free(s);
+        return NULL;
+    }
+    s->main->works = s->workers == 0 || (opts->flags & KC_SCHED_MAIN_WORKS);
+    s->members = (((uint64_t)1 << s->workers) - 1) | (s->main->works ? kc__idle_bit(MAIN_BIT) : 0);
+    return s;
+}
+
+int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
+{
+    static const kc_sched_opts_t defaults;
+
+    opts = opts ? opts : &defaults;
+    int rc = out ? check_opts(opts) : -EINVAL;
+    if (rc < 0)
+        return rc;
+    kc_thread_t *t = kc__thread_make();
+    if (!t)
+        return -ENOMEM;
+    if (t->current != t->root || t->worker)
+        return -EPERM;
+    if ((opts->flags & KC_SCHED_REPORT_OVERFLOW) && kcoro_report_overflow() != 0)
+        return -ENOMEM;
+    kc_sched_t *s = sched_new(opts);
+    if (!s)
+        return -ENOMEM;
+    t->worker = s->main;
+    rc = start_threads(s);
+    if (rc < 0) {
+        t->worker = NULL;
+        sched_free(s);
+        return rc;
+    }
+    *out = s;
+    return 0;
+}
+
+/* ---- run --------------------------------------------------------------------------------------
+ * */
+
+/* True: the caller is s's main thread, on its own stack. */
+static bool may_pump(kc_sched_t *s)
+{
+    kc_thread_t *t = kc__thread();
+
+    return t->worker == s->main && t->current == t->root;
+}
+
+/* Main begins to pump: it sleeps on its futex, not on its descriptor. */
+static void pump_begin(kc_sched_t *s)
+{
+    if (!kc_load_relaxed(&s->outside))
+        return;
+    if (!kc__idle_leave(&s->idle, MAIN_BIT))
+        while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
+            sched_yield();                            /* the wake-up is on its way */
+    kc_store_relaxed(&s->main->awake, 0);
+    kc_store_relaxed(&s->outside, 0);
+    uint64_t count;
+    while (read(s->event_fd, &count, sizeof count) > 0)
+        ;
+}
+
+static bool main_has_work(kc_sched_t *s)
+{
+    return s->main->ready.count + s->main->fresh.count + s->again.count > 0 ||
+           kc__deque_size_hint(&s->main->deque) > 0 || !kc__mpsc_empty(&s->main->inbox);
+}
+
+/* When main has something to do by itself; KC_FOREVER: never. */
+static kc_time_t next_due(kc_sched_t *s)
+{
+    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->sleepers);
+
+    return timed < sleeper ? timed : sleeper;
+}
+
+/* Main stops pumping: from now on the descriptor tells, if there is one. */
+static void pump_end(kc_sched_t *s)
+{
+    s->follow_clock = false;
+    s->once = false;
+    if (s->fd < 0)
+        return;
+    kc_time_t due = next_due(s);
+    struct itimerspec at = { { 0, 0 }, { 0, 0 } };
+    if (due != KC_FOREVER && !s->virtual_time) {
+        due = due < 1 ? 1 : due; /* 0 would disarm it */
+        at.it_value = (struct timespec){ (time_t)(due / KC_SEC(1)), (long)(due % KC_SEC(1)) };
+    }
+    timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+    kc_store_relaxed(&s->outside, 1);
+    kc__idle_enter(&s->idle, MAIN_BIT, false);
+    if (main_has_work(s) && kc__idle_leave(&s->idle, MAIN_BIT)) {
+        kc_store_relaxed(&s->main->awake, 1); /* as if somebody had woken it */
+        kc__sched_signal_fd(s);
+    }
+}
+
+void kc__sched_rearm(kc_sched_t *s)
+{
+    if (kc_load_relaxed(&s->outside)) {
+        pump_begin(s);
+        pump_end(s);
+    }
+}
+
+void kc__sched_signal_fd(kc_sched_t *s)
+{
+    uint64_t one = 1;
+
+    if (write(s->event_fd, &one, sizeof one) < 0) {
+        /* Full: then it is readable already. */
+    }
+}
+
+/* Nothing is ready and no thread can change that: jumps the clock, or says that all wait for ever.
+ * */
+static int nothing_ready(kc_sched_t *s)
+{
+    kc_time_t due = kc__worker_next_due(s->main);
+
+    if (due == KC_FOREVER && (s->virtual_time || s->random)) {
+        kc__worker_report(s->main);
+        return -EDEADLK;
+    }
+    if (s->virtual_time)
+        set_clock(s, due);
+    else
+        kc__worker_sleep(s->main, due);
+    return 0;
+}
+
+/* Who has yielded in the last pump is ready again. */
+static void once_more(kc_sched_t *s)
+{
+    for (kc_block_t *b; (b = kc__queue_pop(&s->again)) != NULL;)
+        kc__queue_push(&s->main->ready, b);
+}
+
+int kc_sched_run(kc_sched_t *s)
+{
+    int rc = 0;
+
+    if (!s || !may_pump(s))
+        return -EPERM;
+    pump_begin(s);
+    s->follow_clock = true;
+    while (rc == 0) {
+        once_more(s);
+        bool ran = kc__worker_run_ready(s->main);
+        if (kc_load_relaxed(&s->stop)) {
+            kc_store_relaxed(&s->stop, 0);
+            break;
+        }
+        if (kc_load_acquire(&s->live) == 0) /* H5 */
+            break;
+        if (!ran)
+            rc = nothing_ready(s);
+    }
+    pump_end(s);
+    return rc;
+}
+
+static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
+{
+    if (!s || !may_pump(s))
+        return -EPERM;
+    pump_begin(s);
+    if (s->virtual_time)
+        set_clock(s, now);
+    once_more(s);
+    s->once = true;
+    kc__worker_run_inbox(s->main);
+    kc__hub_start_due(s->hub, now);
+    kc__worker_run_ready(s->main);
+    while (wait && kc_load_acquire(&s->flights) > 0) { /* H7 */
+        once_more(s);
+        if (!kc__worker_run_ready(s->main))
+            kc__worker_sleep(s->main, kc__timers_next(&s->main->sleepers));
+    }
+    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->sleepers);
+    bool work = main_has_work(s);
+    kc_time_t clock = kc_now();
+    pump_end(s);
+    if (work)
+        return 0;
+    timed = timed == KC_FOREVER ? timed : timed > now ? timed - now : 0;
+    sleeper = sleeper == KC_FOREVER ? sleeper : sleeper > clock ? sleeper - clock : 0;
+    return timed < sleeper ? timed : sleeper;
+}
+
+kc_time_t kc_sched_run_expired(kc_sched_t *s, kc_time_t now)
+{
+    return pump_once(s, now, true);
+}
+
+kc_time_t kc_sched_poll(kc_sched_t *s, kc_time_t now)
+{
+    return pump_once(s, now, false);
+}
+
+/* A descriptor that is readable when either of the two is. */
+static int join_fds(int event_fd, int timer_fd)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event e = { .events = EPOLLIN };
+
+    if (fd < 0)
+        return -errno;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, event_fd, &e) == 0 &&
+        epoll_ctl(fd, EPOLL_CTL_ADD, timer_fd, &e) == 0)
+        return fd;
+    int rc = -errno;
+    close(fd);
+    return rc;
+}
+
+int kc_sched_fd(kc_sched_t *s)
+{
+    if (!s || kc__worker() != s->main)
+        return -EPERM;
+    if (s->fd >= 0)
+        return s->fd;
+    s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int rc = s->event_fd < 0 || s->timer_fd < 0 ? -errno : join_fds(s->event_fd, s->timer_fd);
+    if (rc < 0) {
+        if (s->event_fd >= 0)
+            close(s->event_fd);
+        if (s->timer_fd >= 0)
+            close(s->timer_fd);
+        return rc;
+    }
+    s->fd = rc;
+    kc_thread_t *t = kc__thread();
+    if (t->current == t->root)
+        pump_end(s); /* main does not pump now */
+    return s->fd;
+}
+
+void kc_sched_stop(kc_sched_t *s)
+{
+    if (!s)
+        kc__usage("kc_sched_stop", "the scheduler is NULL (rule S8)");
+    kc_store_relaxed(&s->stop, 1);
+    kc__worker_wake(s->main);
+}
+
+int kc_sched_destroy(kc_sched_t *s)
+{
+    if (!s)
+        return 0;
+    kc_thread_t *t = kc__thread();
+    if (t->worker && t->worker->sched == s && t->current != t->root)
+        return -EDEADLK;
+    if (!may_pump(s))
+        return -EPERM;
+
+    pump_begin(s);
+    kc_store_relaxed(&s->arrived, (uint32_t)s->workers + 1);
+    kc_store_release(&s->closing, 1); /* H1 */
+    for (int i = 0; i < s->workers; i++)
+        kc__worker_wake(s->worker[i]);
+    kc__sched_meet(s);
+    kc__worker_close(s->main);
+    stop_threads(s, s->workers);
+
+    /* What cleanups have submitted while they ended. */
+    for (kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector); node;) {
+        kc_mpsc_node_t *next = node->next;
+        kc__mpsc_push(&s->main->inbox, node);
+        node = next;
+    }
+    for (int i = 0; i < s->workers; i++)
+        kc__worker_drop_fresh(s->worker[i]);
+    kc__worker_drop_fresh(s->main);
+    KC_ASSERT(kc_load_relaxed(&s->live) == 0);
+    t->worker = NULL;
+    sched_free(s);
+    return 0;
+}
+
+static void root_ended(kc_task_t *task)
+{
+    *(int *)task->owner = task->rc;
+}
+
+int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
+{
+    kc_sched_opts_t defaults = { .flags = KC_SCHED_MAIN_WORKS };
+    kc_sched_t *s;
+    int result = -ECANCELED;
+
+    if (!fn)
+        return -EINVAL;
+    int rc = kc_sched_create(opts ? opts : &defaults, &s);
+    if (rc < 0)
+        return rc;
+    kc_task_t *task = task_new(s, KC_MAIN, fn, arg);
+    if (!task) {
+        kc_sched_destroy(s);
+        return -ENOMEM;
+    }
+    task->ended = root_ended;
+    task->owner = &result;
+    kc__task_go(task);
+    rc = kc_sched_run(s);
+    kc_sched_destroy(s);
+    return rc < 0 ? rc : result;
+}
+
+/* ---- look -------------------------------------------------------------------------------------
+ * */
+
+int kc_sched_workers(const kc_sched_t *s)
+{
+    if (!s)
+        kc__usage("kc_sched_workers", "the scheduler is NULL (rule S3)");
+    return s->workers;
+}
+
+kc_sched_t *kc_sched_current(void)
+{
+    kc_worker_t *w = kc__worker();
+
+    return w ? w->sched : NULL;
+}
+
+int kc_worker_index(void)
+{
+    kc_worker_t *w = kc__worker();
+
+    return w ? w->index : -ENOENT;
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * token.c - delayed and interval tasks, and the tokens that stand for them.
+ *
+ * WHAT     One allocation holds all of a timed task: its state, its timer, and the task that is
+ *          started. So nothing can fail when it is due. The timers belong to the main
+ *          thread. Tokens that other threads make come through main's inbox; tokens that are
+ *          cancelled through the hub, which outlives the scheduler, so that a cancel may come at
+ *          any time.
+ *
+ * SHAPE    state, one word:   CANCELLED  no run starts any more
+ *                             RUNNING    a run has started and has not ended
+ *                             QUEUED     a run is queued or RUNNING: at most one
+ *                             OVER       no run can come: it has started (delayed), or the
+ *                                        scheduler is gone
+ *          delayed    0 --due--> QUEUED --body starts--> QUEUED|OVER --ends--> OVER
+ *          interval   0 --due--> QUEUED --body starts--> QUEUED|RUNNING --ends--> 0
+ *          cancel     sets CANCELLED if neither it nor OVER is set; the body's start fails if it is
+ *
+ *          references: the user's; the run's; the inbox's, until main has it; the timer's, which
+ *          is given up exactly once: when a delayed run starts, when the message of a cancel is
+ *          read, or when the scheduler ends. So a message never names a token that is gone.
+ *
+ * ORDER    id  site              operation    pairs with  carries; what breaks if weaker
+ *          K1  state changes     cas_acq_rel  K1          start against cancel: exactly one
+ *          K2  run_ended:        sub_acq_rel  sched.c H7  what the run wrote
+ *              flights
+ *          K3  unref             sub_acq_rel  K3          all uses before the free
+ *          K4  cancelled: state  load_acquire K1          (the word alone)
+ *          K5  cancel, close:    sub_acq_rel, itself      the message; close would leave it unread
+ *              cancelling        load_acquire
+ */
+#include "base/os.h"
+#include "sched/sched.h"
+
+#include <kcoro/timer.h>
+
+#include <errno.h>
+#include <sched.h>
+
+enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8 };
+
+struct kc_hub {
+    KC_ATOMIC(uint32_t) refs;       /* A  the scheduler's, and one for each token */
+    kc_mpsc_t cancelled;            /* A  messages: tokens that were cancelled     */
+    KC_ATOMIC(uint32_t) cancelling; /* A  calls of cancel that have not sent theirs yet */
+    kc_sched_t *sched;              /* M                                          */
+    kc_timers_t timers;             /* M                                          */
+};
+
+struct kc_token {
+    kc_block_t block;           /*    link: in main's inbox                          */
+    KC_ATOMIC(uint32_t) state;  /* A                                                 */
+    KC_ATOMIC(uint32_t) refs;   /* A                                                 */
+    kc_hub_t *hub;              /* I                                                 */
+    kc_fn_t fn;                 /* I                                                 */
+    kc_time_t interval;         /* I  0: delayed                                     */
+    kc_timer_t timer;           /* M                                                 */
+    kc_mpsc_node_t cancel_link; /* >  in hub->cancelled                              */
+    kc_task_t task;             /* >  the run, from its start to its end             */
+};
+
+_Static_assert(sizeof(struct kc_token) <= 500, "a pending timer is at most 500 bytes (T6)");
+
+static void hub_unref(kc_hub_t *hub)
+{
+    if (kc_sub_acq_rel(&hub->refs, 1) == 1) /* K3 */
+        kc__free(hub);
+}
+
+static void unref(kc_token_t *t)
+{
+    kc_hub_t *hub = t->hub;
+
+    if (kc_sub_acq_rel(&t->refs, 1) != 1) /* K3 */
+        return;
+    kc__free(t);
+    hub_unref(hub);
+}
+
+/* Sets bits unless one of `not` is set. Returns true if it did. */
+static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t not )
+{
+    uint32_t seen = kc_load_relaxed(&t->state);
+
+    do
+        if (seen & not )
+            return false;
+    while (!kc_cas_acq_rel(&t->state, &seen, seen | bits)); /* K1 */
+    return true;
+}
+
+static void clear(kc_token_t *t, uint32_t bits)
+{
+    uint32_t seen = kc_load_relaxed(&t->state);
+
+    while (!kc_cas_acq_rel(&t->state, &seen, seen & ~bits)) /* K1 */
+        ;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------
+ * */
+
+static int run_body(void *arg)
+{
+    kc_token_t *t = arg;
+
+    if (!set_unless(t, t->interval ? RUNNING : OVER, CANCELLED | OVER))
+        return 0;
+    if (!t->interval)
+        unref(t); /* the timer's: from now on nobody can cancel it */
+    return t->fn(t->task.owner);
+}
+
+static void run_ended(kc_task_t *task)
+{
+    kc_token_t *t = kc_container_of(task, kc_token_t, task);
+    kc_sched_t *s = task->sched;
+    bool interval = t->interval != 0;
+
+    if (!interval && set_unless(t, OVER, CANCELLED | OVER))
+        unref(t); /* the timer's: the scheduler ended before the run could start */
+    clear(t, QUEUED | RUNNING);
+    unref(t);                                            /* the run's */
+    if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* K2 */
+        kc__worker_wake(s->main);
+}
+
+static void start_run(kc_hub_t *hub, kc_token_t *t)
+{
+    if (!set_unless(t, QUEUED, QUEUED | CANCELLED | OVER))
+        return; /* the tick is skipped */
+    kc_add_relaxed(&t->refs, 1);
+    if (t->interval)
+        kc_add_relaxed(&hub->sched->flights, 1);
+    kc_store_relaxed(&t->task.block.magic, KC_TASK_MAGIC);
+    t->task.block.flags = KC_TASK_EMBEDDED;
+    t->task.co = NULL;
+    kc__task_go(&t->task);
+}
+
+/* ---- the main thread's part
+ * --------------------------------------------------------------------- */
+
+/* The next time on the grid that lies after now. */
+static kc_time_t next_tick(const kc_token_t *t, kc_time_t now)
+{
+    kc_time_t due = t->timer.due, missed = now > due ? (now - due) / t->interval : 0;
+    kc_time_t ahead = (missed + 1) > (KC_FOREVER - due) / t->interval ? KC_FOREVER - due
+                                                                      : (missed + 1) * t->interval;
+
+    return due + ahead;
+}
+
+static void take_cancelled(kc_hub_t *hub)
+{
+    for (kc_mpsc_node_t *node = kc__mpsc_take_all(&hub->cancelled); node;) {
+        kc_token_t *t = kc_container_of(node, kc_token_t, cancel_link);
+        node = node->next;
+        if (kc__timer_pending(&t->timer))
+            kc__timers_remove(&hub->timers, &t->timer);
+        unref(t); /* the timer's */
+    }
+}
+
+bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
+{
+    kc_timer_t *timer;
+    bool any = false;
+
+    take_cancelled(hub);
+    while ((timer = kc__timers_pop(&hub->timers, now)) != NULL) {
+        kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
+        any = true;
+        if (kc_load_relaxed(&t->state) & CANCELLED)
+            continue; /* its message is on its way, and gives up the timer's reference */
+        if (t->interval)
+            kc__timers_add(&hub->timers, &t->timer, next_tick(t, now));
+        start_run(hub, t);
+    }
+    return any;
+}
+
+kc_time_t kc__hub_next_due(kc_hub_t *hub)
+{
+    take_cancelled(hub);
+    return kc__timers_next(&hub->timers);
+}
+
+void kc__hub_take(kc_hub_t *hub, kc_block_t *block)
+{
+    kc_token_t *t = kc_container_of(block, kc_token_t, block);
+
+    /* If it was cancelled on its way, the message may have been read already: no timer then. */
+    if (!(kc_load_acquire(&t->state) & CANCELLED)) /* K4 */
+        kc__timers_add(&hub->timers, &t->timer, t->timer.due);
+    unref(t); /* the inbox's */
+}
+
+kc_hub_t *kc__hub_new(kc_sched_t *s)
+{
+    kc_hub_t *hub = kc__alloc(sizeof *hub);
+
+    if (!hub)
+        return NULL;
+    kc_store_relaxed(&hub->refs, 1);
+    kc__mpsc_init(&hub->cancelled);
+    hub->sched = s;
+    kc__timers_init(&hub->timers, 0);
+    return hub;
+}
+
+void kc__hub_close(kc_hub_t *hub)
+{
+    kc_timer_t *timer;
+
+    while ((timer = kc__timers_pop(&hub->timers, KC_FOREVER)) != NULL) {
+        kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
+        if (set_unless(t, OVER, CANCELLED))
+            unref(t); /* the timer's; of a cancelled one, its message gives that up */
+    }
+    /* No further cancel can succeed; those that have must have sent their messages. */
+    while (kc_load_acquire(&hub->cancelling) > 0) /* K5 */
+        sched_yield();
+    take_cancelled(hub);
+    hub_unref(hub);
+}
+
+/* ---- public
+ * ------------------------------------------------------------------------------------- */
+
+static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinity_t where,
+                    kc_fn_t fn, void *arg, kc_token_t **out)
+{
+    if (!s || !fn || where < KC_MAIN || where > s->workers)
+        return -EINVAL;
+    kc_token_t *t = kc__alloc(sizeof *t);
+    if (!t)
+        return -ENOMEM;
+    kc_store_relaxed(&t->block.magic, KC_TOKEN_MAGIC);
+    kc_store_relaxed(&t->refs, out ? 2 : 1);
+    t->hub = s->hub;
+    kc_add_relaxed(&s->hub->refs, 1);
+    t->fn = fn;
+    t->interval = interval;
+    t->timer.due = due;
+    t->task.fn = run_body;
+    t->task.arg = t;
+    t->task.owner = arg;
+    t->task.ended = run_ended;
+    t->task.sched = s;
+    t->task.where = where;
+    if (out)
+        *out = t;
+    if (kc__worker() == s->main) {
+        kc__timers_add(&s->hub->timers, &t->timer, due);
+        kc__sched_rearm(s);
+    } else {
+        kc_add_relaxed(&t->refs, 1); /* the inbox's */
+        if (kc__mpsc_push(&s->main->inbox, &t->block.link))
+            kc__worker_wake(s->main);
+    }
+    return 0;
+}
+
+int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn, void *arg,
+                        kc_token_t **out)
+{
+    if (delay < 0 || !s)
+        return -EINVAL;
+    kc_time_t now = kc__sched_now(s);
+    return schedule(s, delay > KC_FOREVER - now ? KC_FOREVER : now + delay, 0, where, fn, arg,
+                    out);
+}
+
+int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
+                         void *arg, kc_token_t **out)
+{
+    if (interval <= 0 || !s)
+        return -EINVAL;
+    return schedule(s, kc__sched_now(s), interval, where, fn, arg, out);
+}
+
+bool kc_token_cancel(kc_token_t *t)
+{
+    if (!t)
+        kc__usage("kc_token_cancel", "the token is NULL (rule T4)");
+    kc_hub_t *hub = t->hub;
+    kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: K1 carries it */
+    bool first = set_unless(t, CANCELLED, CANCELLED | OVER);
+    if (first)
+        kc__mpsc_push(&hub->cancelled, &t->cancel_link);
+    kc_sub_acq_rel(&hub->cancelling, 1); /* K5 */
+    return first;
+}
+
+bool kc_token_cancelled(const kc_token_t *t)
+{
+    if (!t)
+        kc__usage("kc_token_cancelled", "the token is NULL (rule T5)");
+    return kc_load_acquire(&t->state) & (CANCELLED | OVER); /* K4 */
+}
+
+void kc_token_release(kc_token_t *t)
+{
+    if (!t)
+        return;
+    kc_token_cancel(t);
+    unref(t);
+}
+
+void kc_token_detach(kc_token_t *t)
+{
+    if (t)
+        unref(t);
+}

@@ -1,0 +1,775 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.c - one thread of a scheduler: which coroutine runs next, and what to do when none does.
+ *
+ * WHAT     A coroutine that suspends takes the next one off its thread's queue and switches
+ *          straight to it; the thread's own stack is visited only when nothing is ready. What
+ *          other threads have for this one, woken coroutines and tasks to start, comes through one
+ *          inbox.
+ *
+ * SHAPE    ready   coroutines that have started and may run; this thread's alone, no atomics
+ *          fresh   tasks that must start on this thread, in order of submission
+ *          deque   tasks that any worker may start; newest first here, stolen oldest first
+ *          inbox   everything from other threads, looked at every BUDGET switches and before sleep
+ *
+ *          next: ready, but every FRESH_EVERYth turn a task that has not started; of the deque
+ *          every OLDEST_EVERYth time the oldest. So nothing that is ready waits for more than a
+ *          bounded number of switches: not for those that keep yielding, waking each other, or
+ *          spawning.
+ *
+ * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
+ *          W1  wake: awake     store_release  W2          (the work itself goes through the queues)
+ *          W2  sleep: awake    load_acquire   W1
+ *          W3  injector_taken  cas_acq_rel    W4          one worker at a time empties the injector
+ *          W4  injector_taken  store_release  W3
+ *          W5  closing         load_acquire   sched.c H1  see there
+ *          W6  close: state    cas_acq_rel    coro.c C1   an unpark and the end: exactly one has it
+ *
+ * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
+ *          R2 nothing of a thread is kept in a variable over a switch (coro.c, R4): after a hop the
+ *             worker is another one.
+ */
+#define _GNU_SOURCE
+#include "base/os.h"
+#include "sched/sched.h"
+
+#include <kcoro/timer.h>
+
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+    BUDGET = 61,
+    FRESH_EVERY = 8,
+    OLDEST_EVERY = 16,
+    SPINS = 200,
+    NO_STACK_NAP = 1000000, /* ns until a task that found no memory for a stack is tried again */
+};
+
+/* ---- queues ---------------------------------------------------------------------------------- */
+
+void kc__queue_push(kc_queue_t *q, kc_block_t *block)
+{
+    block->link.next = NULL;
+    if (q->tail)
+        q->tail->next = &block->link;
+    else
+        q->head = &block->link;
+    q->tail = &block->link;
+    q->count++;
+}
+
+kc_block_t *kc__queue_pop(kc_queue_t *q)
+{
+    kc_mpsc_node_t *node = q->head;
+
+    if (!node)
+        return NULL;
+    q->head = node->next;
+    if (!q->head)
+        q->tail = NULL;
+    q->count--;
+    return kc_container_of(node, kc_block_t, link);
+}
+
+static void make_ready(kc_worker_t *w, kcoro_t *co)
+{
+    kc__queue_push(&w->ready, &co->block);
+}
+
+static kcoro_t *pop_ready(kc_worker_t *w)
+{
+    kc_block_t *block = kc__queue_pop(&w->ready);
+
+    return block ? kc_container_of(block, kcoro_t, block) : NULL;
+}
+
+static kc_task_t *task_of(kcoro_t *co)
+{
+    return co->arg;
+}
+
+/* A task that has not started, on the thread that may start it. */
+static void keep_fresh(kc_worker_t *w, kc_task_t *task)
+{
+    if (task->where != KC_WORKER || !w->works || w->sched->random ||
+        kc__deque_push(&w->deque, task) != 0)
+        kc__queue_push(&w->fresh, &task->block);
+}
+
+static void list_started(kc_worker_t *w, kc_task_t *task)
+{
+    task->worker = w;
+    task->hops = false;
+    task->prev = NULL;
+    task->next = w->started;
+    if (w->started)
+        w->started->prev = task;
+    w->started = task;
+}
+
+static void unlist_started(kc_worker_t *w, kc_task_t *task)
+{
+    if (task->next)
+        task->next->prev = task->prev;
+    if (task->prev)
+        task->prev->next = task->next;
+    else
+        w->started = task->next;
+}
+
+/* ---- waking ---------------------------------------------------------------------------------- */
+
+/* What a sleeping thread is woken for. */
+enum { ASLEEP, BY_NAME, AS_SEARCHER };
+
+static void wake(kc_worker_t *w, uint32_t what_for)
+{
+    bool on_fd = w == w->sched->main && kc_load_relaxed(&w->sched->outside);
+
+    kc_store_release(&w->awake, what_for); /* W1 */
+    if (on_fd)
+        kc__sched_signal_fd(w->sched);
+    else
+        kc__os_wake(&w->awake);
+}
+
+void kc__worker_wake(kc_worker_t *w)
+{
+    if (kc__idle_claim(&w->sched->idle, w->bit))
+        wake(w, BY_NAME);
+}
+
+void kc__sched_wake_any(kc_sched_t *s)
+{
+    int bit = kc__idle_pick(&s->idle, s->members);
+
+    if (bit >= 0)
+        wake(bit < s->workers ? s->worker[bit] : s->main, AS_SEARCHER);
+}
+
+static void send(kc_worker_t *w, kc_block_t *block)
+{
+    if (kc__mpsc_push(&w->inbox, &block->link))
+        kc__worker_wake(w);
+}
+
+/* The main thread has put something into its own queues while it does not pump. */
+static void tell_host(kc_worker_t *w)
+{
+    if (kc_unlikely(w == w->sched->main && kc_load_relaxed(&w->sched->outside)))
+        kc__worker_wake(w);
+}
+
+void kc__task_submit(kc_task_t *task)
+{
+    kc_sched_t *s = task->sched;
+    kc_worker_t *me = kc__worker();
+    kc_worker_t *to = task->where == KC_MAIN || s->workers == 0 ? s->main
+                      : task->where == KC_WORKER                ? NULL
+                                                 : s->worker[task->where - KC_WORKER_AT(0)];
+
+    if (me && me->sched == s && (to == me || (!to && me->works))) {
+        keep_fresh(me, task);
+        tell_host(me);
+        if (!to)
+            kc__sched_wake_any(s);
+    } else if (to) {
+        send(to, &task->block);
+    } else {
+        kc__mpsc_push(&s->injector, &task->block.link);
+        kc__sched_wake_any(s);
+    }
+}
+
+/* ---- what comes in ----------------------------------------------------------------------------
+ * */
+
+static bool take_inbox(kc_worker_t *w)
+{
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&w->inbox);
+    bool any = node != NULL;
+
+    while (node) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        node = node->next;
+        if (kc_load_relaxed(&block->magic) == KC_CORO_MAGIC) {
+            kcoro_t *co = kc_container_of(block, kcoro_t, block);
+            if (task_of(co)->hops)
+                list_started(w, task_of(co));
+            make_ready(w, co);
+        } else if (kc_load_relaxed(&block->magic) == KC_TOKEN_MAGIC) {
+            kc__hub_take(w->sched->hub, block);
+        } else {
+            keep_fresh(w, kc_container_of(block, kc_task_t, block));
+        }
+    }
+    return any;
+}
+
+struct sleeper {
+    kc_timer_t timer;
+    kcoro_t *co;
+};
+
+static bool take_due(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    bool any = false, timed = w == s->main && s->follow_clock;
+    kc_timer_t *timer;
+
+    if (kc__timers_count(&w->sleepers) == 0 && !timed)
+        return false;
+    kc_time_t now = kc_now();
+    for (; (timer = kc__timers_pop(&w->sleepers, now)); any = true)
+        make_ready(w, kc_container_of(timer, struct sleeper, timer)->co);
+    return (timed && kc__hub_start_due(s->hub, now)) || any;
+}
+
+kc_time_t kc__worker_next_due(kc_worker_t *w)
+{
+    kc_time_t due = kc__timers_next(&w->sleepers), timed = KC_FOREVER;
+
+    if (w == w->sched->main && w->sched->follow_clock)
+        timed = kc__hub_next_due(w->sched->hub);
+    return due < timed ? due : timed;
+}
+
+/* ---- which one is next ------------------------------------------------------------------------
+ * */
+
+static void task_body(void *arg)
+{
+    kc_task_t *task = arg;
+
+    task->rc = task->fn(task->arg);
+}
+
+/* A coroutine for a task. NULL: no memory; the task is kept for later. */
+static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
+{
+    kc_sched_t *s = w->sched;
+
+    task->co = kc__coro_task(kc__thread(), task_body, task, s->stack_size, s->fp_control);
+    task->inner = task->co;
+    if (kc_unlikely(!task->co)) {
+        kc__queue_push(&w->fresh, &task->block);
+        return NULL;
+    }
+    list_started(w, task);
+    return task->co;
+}
+
+static kcoro_t *start_fresh(kc_worker_t *w)
+{
+    kc_block_t *block = kc__queue_pop(&w->fresh);
+    void *any = NULL;
+
+    if (block)
+        return start(w, kc_container_of(block, kc_task_t, block));
+    if (w->turn % OLDEST_EVERY != 0 || kc__deque_steal(&w->deque, &any) != KC_STEAL_GOT)
+        any = kc__deque_pop(&w->deque);
+    return any ? start(w, any) : NULL;
+}
+
+/* Somebody wants kc_sched_run to return: it looks on the thread's own stack, so go there. */
+static bool stopped(kc_worker_t *w)
+{
+    return w == w->sched->main && w->sched->follow_clock && kc_load_relaxed(&w->sched->stop);
+}
+
+/* Takes block k out of a queue. */
+static kc_block_t *queue_take(kc_queue_t *q, size_t k)
+{
+    kc_queue_t before = { NULL, NULL, 0 };
+
+    while (k-- > 0)
+        kc__queue_push(&before, kc__queue_pop(q));
+    kc_block_t *block = kc__queue_pop(q);
+    for (kc_block_t *rest; (rest = kc__queue_pop(q)) != NULL;)
+        kc__queue_push(&before, rest);
+    *q = before;
+    return block;
+}
+
+/* With a seed, every choice is its next random number. */
+static kcoro_t *next_by_oracle(kc_worker_t *w)
+{
+    size_t ready = w->ready.count, all = ready + w->fresh.count;
+    uint64_t *x = &w->sched->random;
+
+    if (all == 0)
+        return NULL;
+    *x ^= *x << 13;
+    *x ^= *x >> 7;
+    *x ^= *x << 17;
+    size_t k = (size_t)((*x * 0x2545f4914f6cdd1du) >> 32) % all;
+    if (k < ready)
+        return kc_container_of(queue_take(&w->ready, k), kcoro_t, block);
+    return start(w, kc_container_of(queue_take(&w->fresh, k - ready), kc_task_t, block));
+}
+
+/* The next coroutine that may run here; NULL: none. */
+static kcoro_t *next(kc_worker_t *w)
+{
+    kcoro_t *co;
+
+    if (kc_unlikely(kc_load_acquire(&w->sched->closing))) /* W5 */
+        return NULL;
+    if (kc_unlikely(--w->budget == 0)) {
+        w->budget = BUDGET;
+        take_inbox(w);
+        take_due(w);
+        if (stopped(w))
+            return NULL;
+    }
+    do {
+        if (kc_unlikely(w->sched->random != 0)) {
+            if ((co = next_by_oracle(w)))
+                return co;
+            continue;
+        }
+        if (kc_unlikely(++w->turn % FRESH_EVERY == 0) && (co = start_fresh(w)))
+            return co;
+        if ((co = pop_ready(w)) || (co = start_fresh(w)))
+            return co;
+    } while (take_inbox(w) || take_due(w));
+    return NULL;
+}
+
+/* ---- suspending -------------------------------------------------------------------------------
+ * */
+
+/* The coroutine whose body calls, or the one around it that belongs to a task. NULL: none. */
+static kcoro_t *task_coroutine(kcoro_t *me)
+{
+    while (me && !(me->block.flags & KC_CORO_TASK))
+        me = me->resumer;
+    return me;
+}
+
+kc_task_t *kc__task_current(void)
+{
+    kcoro_t *co = task_coroutine(kc__thread()->current);
+
+    return co ? task_of(co) : NULL;
+}
+
+/* Whom to switch to for a coroutine from the ready queue: the innermost one of its task. */
+KC_INLINE kcoro_t *entry_of(kcoro_t *co)
+{
+    return task_of(co)->inner;
+}
+
+/*
+ * The caller, whose task's coroutine is co, stops here; what is ready goes on. It returns when
+ * somebody has put co into a ready queue and its turn has come.
+ */
+static void leave(kc_thread_t *t, kcoro_t *co)
+{
+    kcoro_t *me = t->current;
+    kcoro_t *to = next(t->worker);
+
+    task_of(co)->inner = me;
+    to = to ? entry_of(to) : t->root;
+    if (to == me)
+        kc_store_relaxed(&me->state, KCORO_RUNNING);
+    else
+        kc__coro_switch(t, me, to);
+}
+
+/* co, the coroutine of the caller's task, lets the others run. */
+static void yield(kc_thread_t *t, kcoro_t *co)
+{
+    kc_worker_t *w = t->worker;
+
+    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    if (kc_unlikely(w == w->sched->main && w->sched->once))
+        kc__queue_push(&w->sched->again, &co->block);
+    else
+        make_ready(w, co);
+    leave(t, co);
+}
+
+static void host_yield(kcoro_t *me)
+{
+    yield(kc__thread(), me);
+}
+
+static void host_parked(kcoro_t *me)
+{
+    leave(kc__thread(), me);
+}
+
+/* From any thread: co is PARKED no more. Only its own thread queues and runs it. */
+static void host_ready(kcoro_t *co)
+{
+    kc_worker_t *to = task_of(co)->worker;
+
+    if (kc__worker() == to) {
+        make_ready(to, co);
+        tell_host(to);
+    } else {
+        send(to, &co->block);
+    }
+}
+
+/* On the next stack: the task's own is at rest for good. */
+static void bury(void *arg)
+{
+    kc_task_t *task = arg;
+    kc_thread_t *t = kc__thread();
+
+    unlist_started(task->worker, task);
+    kc_store_relaxed(&task->co->state, KCORO_FINISHED);
+    kc__coro_task_end(t, task->co);
+    kc__task_ended(task);
+}
+
+static void __attribute__((noreturn)) host_ended(kcoro_t *me)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *to = next(t->worker);
+
+    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task_of(me));
+    kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
+}
+
+const struct kc_coro_host kc__coro_host = { host_yield, host_parked, host_ready, host_ended };
+
+int kc_yield(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = task_coroutine(t->current);
+
+    if (co)
+        yield(t, co);
+    return 0;
+}
+
+/* ---- sleeping ---------------------------------------------------------------------------------
+ * */
+
+int kc_sleep_until(kc_time_t at)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = task_coroutine(t->current);
+
+    if (!co) {
+        /* A plain thread. */
+        KC_ATOMIC(uint32_t) never = 0;
+        while (kc__os_now() < at)
+            kc__os_wait(&never, 0, at);
+        return 0;
+    }
+    if (at <= kc_now())
+        return kc_yield();
+    struct sleeper sleeper = { .co = co };
+    kc__timers_add(&t->worker->sleepers, &sleeper.timer, at);
+    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    leave(t, co);
+    return 0;
+}
+
+int kc_sleep(kc_time_t ns)
+{
+    kc_time_t now = kc_now();
+
+    if (ns < 0)
+        return -EINVAL;
+    return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
+}
+
+/* ---- hopping ----------------------------------------------------------------------------------
+ * */
+
+/* On the next stack: the task is at rest, so another thread may have it. */
+static void post(void *arg)
+{
+    kc_task_t *task = arg;
+
+    send(task->worker, &task->co->block);
+}
+
+int kc_hop(kc_affinity_t where)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *me = t->current;
+    kc_worker_t *from = t->worker, *to;
+
+    if (!from || !(me->block.flags & KC_CORO_TASK))
+        return -EPERM;
+    kc_sched_t *s = from->sched;
+    if (where < KC_MAIN || where > s->workers)
+        return -EINVAL;
+    if (where == KC_WORKER && s->workers > 0)
+        to = from != s->main ? from : s->worker[from->turn++ % (uint32_t)s->workers];
+    else
+        to = where == KC_MAIN || where == KC_WORKER ? s->main : s->worker[where - KC_WORKER_AT(0)];
+    if (to == from)
+        return 0;
+
+    kc_task_t *task = task_of(me);
+    unlist_started(from, task);
+    task->worker = to;
+    task->hops = true;
+    task->inner = me;
+    kc_store_relaxed(&me->state, KCORO_READY);
+    kcoro_t *run = next(from);
+    kc__coro_switch_then(t, me, run ? entry_of(run) : t->root, false, post, task);
+    return 0;
+}
+
+/* ---- the thread's own stack -------------------------------------------------------------------
+ * */
+
+static void enter(kcoro_t *co)
+{
+    kc_thread_t *t = kc__thread();
+
+    kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
+    kc__coro_switch(t, t->root, entry_of(co));
+}
+
+void kc__worker_run_inbox(kc_worker_t *w)
+{
+    take_inbox(w);
+}
+
+bool kc__worker_run_ready(kc_worker_t *w)
+{
+    bool any = false;
+
+    for (kcoro_t *co; !stopped(w) && (co = next(w)) != NULL; any = true)
+        enter(co);
+    return any;
+}
+
+static bool take_injector(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    uint32_t free = 0;
+
+    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W3 */
+        return false;
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector);
+    kc_store_release(&s->injector_taken, 0); /* W4 */
+    bool any = node != NULL;
+    while (node) {
+        kc_mpsc_node_t *after = node->next;
+        keep_fresh(w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
+        node = after;
+    }
+    return any;
+}
+
+static bool steal(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    uint32_t members = (uint32_t)s->workers + 1;
+
+    w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+    uint32_t first = (uint32_t)(w->random >> 33) % members;
+    for (uint32_t i = 0; i < members; i++) {
+        uint32_t k = (first + i) % members;
+        kc_worker_t *from = k < (uint32_t)s->workers ? s->worker[k] : s->main;
+        kc_steal_t got = KC_STEAL_LOST;
+        void *task = NULL;
+        while (from != w && got == KC_STEAL_LOST)
+            got = kc__deque_steal(&from->deque, &task);
+        if (got == KC_STEAL_GOT) {
+            keep_fresh(w, task);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is there something that any worker may do? */
+static bool stealable(kc_sched_t *s)
+{
+    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
+
+    for (int i = 0; i < s->workers && !any; i++)
+        any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
+    return any;
+}
+
+/* Looks for what any worker may do. True: it is in this worker's own queues now. */
+static bool search(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+
+    if (!w->works)
+        return false;
+    if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
+        return false;
+    w->searching = true;
+    if (!take_injector(w) && !steal(w))
+        return false;
+    w->searching = false;
+    if (kc__idle_found(&s->idle) && stealable(s))
+        kc__sched_wake_any(s);
+    return true;
+}
+
+/* After its bit is set: is there anything to do after all? */
+static bool anything_left(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+
+    if (!kc__mpsc_empty(&w->inbox) || kc_load_acquire(&s->closing)) /* W5 */
+        return true;
+    if (stopped(w) || (w == s->main && kc_load_relaxed(&s->live) == 0))
+        return true;
+    return w->works && stealable(s);
+}
+
+static void wait_for_wake(kc_worker_t *w, kc_time_t until)
+{
+    uint32_t what_for;
+
+    while ((what_for = kc_load_acquire(&w->awake)) == ASLEEP) { /* W2 */
+        kc__os_wait(&w->awake, ASLEEP, until);
+        if (until != KC_FOREVER && kc__os_now() >= until &&
+            kc__idle_leave(&w->sched->idle, w->bit))
+            return; /* the time has come, and nobody is about to wake us */
+    }
+    kc_store_relaxed(&w->awake, ASLEEP);
+    w->searching = what_for == AS_SEARCHER;
+}
+
+void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
+{
+    kc_sched_t *s = w->sched;
+
+    for (int i = 0; i < SPINS; i++)
+        if (!kc__mpsc_empty(&w->inbox) || search(w))
+            return;
+    bool searching = w->searching;
+    w->searching = false;
+    kc__idle_enter(&s->idle, w->bit, searching);
+    if (anything_left(w) && kc__idle_leave(&s->idle, w->bit))
+        return;
+    wait_for_wake(w, until);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ * */
+
+/* A coroutine that is to be ended must not come through an inbox any more. Whoever has made it
+ * READY is about to put it there: then it is waited for. */
+static void withdraw(kc_worker_t *w, kcoro_t *co)
+{
+    uint32_t seen = KCORO_PARKED;
+
+    if (kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
+        kc_cas_acq_rel(&co->state, &seen, KCORO_SUSPENDED)) /* W6 */
+        return;
+    while (kc_load_relaxed(&co->state) == KCORO_READY) {
+        take_inbox(w);
+        for (kcoro_t *ready; (ready = pop_ready(w)) != NULL;)
+            kc_store_relaxed(&ready->state, KCORO_SUSPENDED);
+    }
+}
+
+void kc__worker_close(kc_worker_t *w)
+{
+    kc_thread_t *t = kc__thread();
+
+    take_inbox(w);
+    for (kcoro_t *ready; (ready = pop_ready(w)) != NULL;)
+        kc_store_relaxed(&ready->state, KCORO_SUSPENDED);
+    for (kc_block_t *block;
+         w == w->sched->main && (block = kc__queue_pop(&w->sched->again)) != NULL;)
+        ; /* those are SUSPENDED already */
+    while (w->started) {
+        kc_task_t *task = w->started;
+        withdraw(w, task->co);
+        unlist_started(w, task);
+        task->rc = -ECANCELED;
+        kc__coro_task_end(t, task->co);
+        kc__task_ended(task);
+    }
+    kc__worker_drop_fresh(w);
+}
+
+void kc__worker_drop_fresh(kc_worker_t *w)
+{
+    kc_block_t *block;
+    kc_task_t *task;
+
+    take_inbox(w);
+    while ((block = kc__queue_pop(&w->fresh)) != NULL) {
+        task = kc_container_of(block, kc_task_t, block);
+        task->rc = -ECANCELED;
+        kc__task_ended(task);
+    }
+    while ((task = kc__deque_pop(&w->deque)) != NULL) {
+        task->rc = -ECANCELED;
+        kc__task_ended(task);
+    }
+}
+
+void *kc__worker_main(void *arg)
+{
+    kc_worker_t *w = arg;
+
+    kc_thread_t *t = kc__thread_make();
+
+    if (!t) {
+        kc__sched_arrive(w->sched, false);
+        return NULL;
+    }
+    t->worker = w;
+    kc__sched_arrive(w->sched, true);
+    while (!kc_load_acquire(&w->sched->closing)) { /* W5 */
+        if (kc__worker_run_ready(w) || search(w))
+            continue;
+        kc__worker_sleep(w, kc__worker_next_due(w));
+    }
+    kc__sched_meet(w->sched);
+    kc__worker_close(w);
+    t->worker = NULL;
+    return NULL;
+}
+
+static const char *state_name(kcoro_t *co)
+{
+    return kcoro_state(co) == KCORO_PARKED ? "parked" : "suspended";
+}
+
+void kc__worker_report(kc_worker_t *w)
+{
+    for (kc_task_t *task = w->started; task; task = task->next)
+        fprintf(stderr, "kcoro: deadlock: coroutine %llu \"%s\" is %s and nobody can wake it\n",
+                (unsigned long long)task->co->id, task->co->name, state_name(task->co));
+}
+
+kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
+{
+    kc_worker_t *w = kc__alloc_aligned(KC_CACHE_LINE, sizeof *w);
+
+    if (!w)
+        return NULL;
+    w->sched = s;
+    w->index = index;
+    w->bit = bit;
+    w->budget = BUDGET;
+    w->random = (uint64_t)bit * 0x9e3779b97f4a7c15u + 1;
+    kc__mpsc_init(&w->inbox);
+    kc__timers_init(&w->sleepers, kc_now());
+    if (kc__deque_init(&w->deque, 256) != 0) {
+        kc__free(w);
+        return NULL;
+    }
+    return w;
+}
+
+void kc__worker_free(kc_worker_t *w)
+{
+    if (!w)
+        return;
+    kc__deque_destroy(&w->deque);
+    kc__free(w);
+}
