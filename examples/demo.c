@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <kcoro/kcoro.h>
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,12 +234,104 @@ static void show_million(void)
         exit(1);
 }
 
+/* ---- scene 4: tasks over workers -------------------------------------------------------------- */
+
+enum { TASKS = 2000000 };
+
+static atomic_long tasks_run[KC_MAX_WORKERS + 1];
+
+static int small_task(void *arg)
+{
+    int where = kc_worker_index();
+
+    (void)arg;
+    atomic_fetch_add_explicit(&tasks_run[where == KC_MAIN ? KC_MAX_WORKERS : where], 1,
+                              memory_order_relaxed);
+    return 0;
+}
+
+static int spread_tasks(void *arg)
+{
+    kc_sched_t *s = kc_sched_current();
+
+    (void)arg;
+    for (long i = 1; i <= TASKS; i++) {
+        check(kc_sched_submit(s, KC_WORKER, small_task, NULL), "kc_sched_submit");
+        if (i % 1000 == 0)
+            kc_yield();
+        if (i % 50000 == 0)
+            progress("tasks submitted", i, TASKS);
+    }
+    return 0;
+}
+
+static void show_tasks(void)
+{
+    scene("two million tasks over the main thread and its workers");
+    double start = seconds();
+    check(kc_run(spread_tasks, NULL, NULL), "kc_run");
+    ended(start, TASKS);
+    long sum = 0;
+    for (int i = 0; i <= KC_MAX_WORKERS; i++) {
+        long n = atomic_load(&tasks_run[i]);
+        sum += n;
+        if (n > 0 && i < KC_MAX_WORKERS)
+            printf("  worker %d ran %ld\n", i, n);
+        else if (n > 0)
+            printf("  the main thread ran %ld\n", n);
+    }
+    if (sum != TASKS)
+        exit(1);
+}
+
+/* ---- scene 5: virtual time -------------------------------------------------------------------- */
+
+static long alarms;
+
+static int alarm_clock(void *arg)
+{
+    kc_time_t every = *(kc_time_t *)arg;
+
+    for (kc_time_t at = kc_now() + every, end = kc_now() + KC_SEC(24 * 3600); at <= end;
+         at += every) {
+        check(kc_sleep_until(at), "kc_sleep_until");
+        alarms++;
+    }
+    return 0;
+}
+
+static int set_alarms(void *arg)
+{
+    static kc_time_t every[100];
+
+    (void)arg;
+    for (int i = 0; i < 100; i++) {
+        every[i] = KC_SEC(60 + 7 * i);
+        check(kc_sched_submit(kc_sched_current(), KC_MAIN, alarm_clock, &every[i]),
+              "kc_sched_submit");
+    }
+    return 0;
+}
+
+static void show_virtual_time(void)
+{
+    kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME };
+
+    scene("a day of a hundred alarm clocks, in virtual time");
+    double start = seconds();
+    check(kc_run(set_alarms, NULL, &opts), "kc_run");
+    printf("  %ld alarms rang in 24 hours, which took %.0f ms\n", alarms,
+           (seconds() - start) * 1e3);
+}
+
 int main(void)
 {
     printf("kcoro %s\n", kc_version());
     show_generator();
     show_switches();
     show_million();
+    show_tasks();
+    show_virtual_time();
     printf("\nThat was all. make test runs the tests, make bench compares with others.\n");
     return 0;
 }

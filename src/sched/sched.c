@@ -347,6 +347,8 @@ static kc_time_t next_due(kc_sched_t *s)
 static void pump_end(kc_sched_t *s)
 {
     s->follow_clock = false;
+    s->until_idle = false;
+    s->deadline = 0;
     s->once = false;
     if (s->fd < 0)
         return;
@@ -414,6 +416,7 @@ int kc_sched_run(kc_sched_t *s)
         return -EPERM;
     pump_begin(s);
     s->follow_clock = true;
+    s->until_idle = true;
     while (rc == 0) {
         once_more(s);
         bool ran = kc__worker_run_ready(s->main);
@@ -428,6 +431,28 @@ int kc_sched_run(kc_sched_t *s)
     }
     pump_end(s);
     return rc;
+}
+
+bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at)
+{
+    if (!may_pump(s))
+        return false;
+    pump_begin(s);
+    s->follow_clock = true;
+    s->deadline = at;
+    while (kc_now() < at) {
+        once_more(s);
+        if (kc__worker_run_ready(s->main))
+            continue;
+        kc_time_t due = kc__worker_next_due(s->main);
+        due = due < at ? due : at;
+        if (s->virtual_time)
+            set_clock(s, due);
+        else
+            kc__worker_sleep(s->main, due);
+    }
+    pump_end(s);
+    return true;
 }
 
 static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)

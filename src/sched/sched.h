@@ -94,9 +94,11 @@ struct kc_sched {
     uint64_t members;            /* I  idle bits of the workers                              */
     char name[32];               /* I */
     bool follow_clock;           /* M  timed tasks start by the clock: in kc_sched_run      */
-    bool once;                   /* M  who yields stays for the next pump                   */
-    bool virtual_time;           /* I */
-    uint64_t random;             /* M  not 0: the state of the oracle                       */
+    bool until_idle;    /* M  in kc_sched_run, which ends when no task is left, or when stopped */
+    kc_time_t deadline; /* M  the pump returns then; 0: none */
+    bool once;          /* M  who yields stays for the next pump                   */
+    bool virtual_time;  /* I */
+    uint64_t random;    /* M  not 0: the state of the oracle                       */
     KC_ATOMIC(kc_time_t) clock;  /* A  virtual_time: now; main writes it */
     kc_queue_t again;            /* M  who has yielded while `once`                         */
     int fd, event_fd, timer_fd;  /* M  -1: kc_sched_fd was not called                       */
@@ -179,6 +181,9 @@ kc_time_t kc__sched_now(const kc_sched_t *s);
 
 /* Counts a task in and queues it. */
 void kc__task_go(kc_task_t *task);
+
+/* The main thread, outside coroutines, waits until `at` and pumps meanwhile. False: not there. */
+bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at);
 
 /* The first timer may be another one: the descriptor's clock is set anew, if main does not pump. */
 void kc__sched_rearm(kc_sched_t *s);

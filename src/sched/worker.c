@@ -272,10 +272,15 @@ static kcoro_t *start_fresh(kc_worker_t *w)
     return any ? start(w, any) : NULL;
 }
 
-/* Somebody wants kc_sched_run to return: it looks on the thread's own stack, so go there. */
+/* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
 static bool stopped(kc_worker_t *w)
 {
-    return w == w->sched->main && w->sched->follow_clock && kc_load_relaxed(&w->sched->stop);
+    kc_sched_t *s = w->sched;
+
+    if (w != s->main)
+        return false;
+    return (s->until_idle && kc_load_relaxed(&s->stop)) ||
+           (s->deadline && kc_now() >= s->deadline);
 }
 
 /* Takes block k out of a queue. */
@@ -456,8 +461,9 @@ int kc_sleep_until(kc_time_t at)
     kcoro_t *co = task_coroutine(t->current);
 
     if (!co) {
-        /* A plain thread. */
-        KC_ATOMIC(uint32_t) never = 0;
+        if (t->worker && kc__sched_pump_until(t->worker->sched, at))
+            return 0;
+        KC_ATOMIC(uint32_t) never = 0; /* a plain thread */
         while (kc__os_now() < at)
             kc__os_wait(&never, 0, at);
         return 0;
@@ -620,7 +626,7 @@ static bool anything_left(kc_worker_t *w)
 
     if (!kc__mpsc_empty(&w->inbox) || kc_load_acquire(&s->closing)) /* W5 */
         return true;
-    if (stopped(w) || (w == s->main && kc_load_relaxed(&s->live) == 0))
+    if (stopped(w) || (w == s->main && s->until_idle && kc_load_relaxed(&s->live) == 0))
         return true;
     return w->works && stealable(s);
 }

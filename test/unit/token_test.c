@@ -398,6 +398,25 @@ static int sleeps_then_counts(void *arg)
     return count_one(arg);
 }
 
+TEST(sleeping_on_the_creators_thread_pumps_its_scheduler)
+{
+    kc_sched_t *s = make(1, 0, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_counts, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, yields_for_ever, NULL), 0);
+    kc_time_t start = kc_now();
+    CHECK_EQ(kc_sleep(KC_MS(10)), 0);
+    CHECK_GE(kc_now() - start, KC_MS(10));
+    CHECK_GT(count(), 1);
+    end(s);
+    s = make_virtual();
+    kc_store_relaxed(&counter, 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_counts, NULL), 0);
+    CHECK_EQ(kc_sleep(KC_SEC(1000)), 0);
+    CHECK_EQ(count(), 1);
+    end(s);
+}
+
 static bool readable(int fd, int ms)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
