@@ -537,6 +537,26 @@ static void enter(kcoro_t *co)
     kc__coro_switch(t, t->root, entry_of(co));
 }
 
+/* Is there something that any worker may do? */
+static bool stealable(kc_sched_t *s)
+{
+    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
+
+    for (int i = 0; i < s->workers && !any; i++)
+        any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
+    return any;
+}
+
+/* Has found something: whoever searches must not run, or nobody would be woken for what comes. */
+static void stop_searching(kc_worker_t *w)
+{
+    if (!w->searching)
+        return;
+    w->searching = false;
+    if (kc__idle_found(&w->sched->idle) && stealable(w->sched))
+        kc__sched_wake_any(w->sched);
+}
+
 void kc__worker_run_inbox(kc_worker_t *w)
 {
     take_inbox(w);
@@ -546,8 +566,10 @@ bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
 
-    for (kcoro_t *co; !stopped(w) && (co = next(w)) != NULL; any = true)
+    for (kcoro_t *co; !stopped(w) && (co = next(w)) != NULL; any = true) {
+        stop_searching(w);
         enter(co);
+    }
     return any;
 }
 
@@ -591,16 +613,6 @@ static bool steal(kc_worker_t *w)
     return false;
 }
 
-/* Is there something that any worker may do? */
-static bool stealable(kc_sched_t *s)
-{
-    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
-
-    for (int i = 0; i < s->workers && !any; i++)
-        any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
-    return any;
-}
-
 /* Looks for what any worker may do. True: it is in this worker's own queues now. */
 static bool search(kc_worker_t *w)
 {
@@ -613,9 +625,7 @@ static bool search(kc_worker_t *w)
     w->searching = true;
     if (!take_injector(w) && !steal(w))
         return false;
-    w->searching = false;
-    if (kc__idle_found(&s->idle) && stealable(s))
-        kc__sched_wake_any(s);
+    stop_searching(w);
     return true;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sched_stress.c - many foreign threads submit tasks to four workers: none is lost, none runs twice.
+ * sched_stress.c - many foreign threads submit tasks to four workers: none is lost, none doubled.
  *
- * Every task has a cell of its own, which it marks; what runs twice or not at all shows in its mark.
- * Some tasks yield, sleep or hop on the way.
+ * Every task has a cell of its own, which it marks; what runs twice or not at all shows in its
+ * mark. Some tasks yield, sleep or hop on the way.
  *
  *     KC_STRESS_TASKS=10000000 build/release/test/sched_stress
  */

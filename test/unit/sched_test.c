@@ -593,6 +593,81 @@ TEST(run_and_destroy_elsewhere_are_errors)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
+/* ---- S5, S12 ------------------------------------------------------------------------------- */
+
+static long root_visits;
+
+static int notes_root_visits(void *arg)
+{
+    kcoro_t *root = kc__thread()->root;
+
+    (void)arg;
+    for (int i = 0; i < 1000; i++) {
+        /* CALLING: it has not run since it switched to the first coroutine. */
+        root_visits += kc_load_relaxed(&root->state) != KC_CORO_CALLING;
+        kc_yield();
+    }
+    return 0;
+}
+
+TEST(what_suspends_switches_straight_to_the_next_and_the_threads_stack_is_not_visited)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    for (int i = 0; i < 3; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, notes_root_visits, NULL), 0);
+    run(s);
+    CHECK_EQ(root_visits, 0);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST(a_task_that_has_not_started_owns_no_stack)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+    size_t before = kc__stack_stats().made;
+
+    for (int i = 0; i < 10000; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, count_one, NULL), 0);
+    CHECK_EQ(kc__stack_stats().made, before);
+    CHECK_LE(sizeof(kc_task_t), 200);
+    run(s);
+    CHECK_EQ(kc_load_relaxed(&counter), 10000);
+    CHECK_LE(kc__stack_stats().made, before + 64); /* one after the other, on warm stacks */
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* Stealing: one worker is given everything, the others take from it. */
+static KC_ATOMIC(uint64_t) workers_seen;
+
+static int busy(void *arg)
+{
+    (void)arg;
+    uint64_t bit = (uint64_t)1 << kc_worker_index(), seen = kc_load_relaxed(&workers_seen);
+
+    while (!(seen & bit) && !kc_cas_relaxed(&workers_seen, &seen, seen | bit))
+        ;
+    for (kc_time_t end = kc_now() + KC_US(100); kc_now() < end;)
+        ;
+    return 0;
+}
+
+static int fills_own_deque(void *arg)
+{
+    for (int i = 0; i < 200; i++)
+        CHECK_EQ(kc_sched_submit(kc_sched_current(), KC_WORKER, busy, arg), 0);
+    return 0;
+}
+
+TEST(idle_workers_steal_what_has_not_started)
+{
+    kc_sched_t *s = make(2, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), fills_own_deque, NULL), 0);
+    run(s);
+    CHECK_EQ(kc_load_relaxed(&workers_seen), 3);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
 /* ---- S10: destroy
  * ------------------------------------------------------------------------------------- */
 
