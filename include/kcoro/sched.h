@@ -34,7 +34,7 @@ enum {
 };
 
 #define KC_NO_WORKERS (-1)
-enum { KC_MAX_WORKERS = 47 };
+enum { KC_MAX_WORKERS = 46 };
 
 typedef struct {
     int workers; /* 0: one per CPU less one, at least one; KC_NO_WORKERS: none               */

@@ -36,6 +36,15 @@ _Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(pr
 #define KC_CHECK(cond) KC_ASSERT(cond)
 #endif
 
+/* Tells the processor that a loop waits for another thread for a moment. */
+#if defined(__x86_64__)
+#define kc__relax() __builtin_ia32_pause()
+#elif defined(__aarch64__)
+#define kc__relax() __asm__ volatile("yield" ::: "memory")
+#else
+#define kc__relax() __asm__ volatile("" ::: "memory")
+#endif
+
 KC_INLINE size_t kc__align_up(size_t n, size_t to)
 {
     return (n + to - 1) & ~(to - 1);

@@ -17,7 +17,7 @@ enum { KC_BLOCK_SIZE = 128 };
 /* The head of every control block. */
 typedef struct kc_block {
     KC_ATOMIC(uint32_t) magic; /* A  what it is now; KC_BLOCK_FREE in a cache        */
-    uint32_t flags;            /* O  the user's                                      */
+    KC_ATOMIC(uint32_t) flags; /* A  the user's                                      */
     kc_mpsc_node_t link;       /* O  the user's while in use, ours while free        */
 } kc_block_t;
 

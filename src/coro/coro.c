@@ -134,9 +134,9 @@ KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
     return kc__switch(&me->sp, to->sp);
 }
 
-void kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
-    switch_to(t, me, to);
+    return switch_to(t, me, to);
 }
 
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
@@ -167,7 +167,7 @@ static void coro_main(void *arg)
     live("start of a coroutine", co);
     co->fn(co->arg);
     kc__defer_run(co);
-    if (co->block.flags & KC_CORO_TASK)
+    if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
         kc__coro_host.ended(co);
     switch_for_good(co, co->resumer);
 }
@@ -176,7 +176,7 @@ static void coro_main(void *arg)
 
 static void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
 {
-    co->block.flags = flags;
+    kc_store_relaxed(&co->block.flags, flags);
     co->block.link.next = NULL;
     co->resumer = NULL;
     kc_store_relaxed(&co->state, state);
@@ -316,7 +316,7 @@ static int may_run(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t state = kc_load_acquire(&co->state); /* C2 */
 
-    if (state == KCORO_FINISHED || (co->block.flags & KC_CORO_TASK))
+    if (state == KCORO_FINISHED || (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         return -EINVAL;
     if (state == KCORO_CREATED)
         return coro_start(t, co) ? 0 : -EPERM;
@@ -387,7 +387,7 @@ void kcoro_yield(void)
     kcoro_t *to = me->resumer;
 
     if (kc_unlikely(!to)) {
-        if (!(me->block.flags & KC_CORO_TASK))
+        if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
             cannot_leave("kcoro_yield");
         kc__coro_host.yield(me);
         return;
@@ -408,10 +408,10 @@ static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *targe
     if (!target)
         return -EINVAL;
     live("kcoro_yield_to", target);
-    if (target->block.flags & KC_CORO_TASK)
+    if (kc_load_relaxed(&target->block.flags) & KC_CORO_TASK)
         return -EINVAL;
     if (!me->resumer) {
-        if (me->block.flags & KC_CORO_TASK)
+        if (kc_load_relaxed(&me->block.flags) & KC_CORO_TASK)
             return -EPERM; /* it has no resumer to hand over */
         if (me != t->root)
             cannot_leave("kcoro_yield_to");
@@ -437,7 +437,7 @@ void kcoro_park(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to) && !(me->block.flags & KC_CORO_TASK))
+    if (kc_unlikely(!to) && !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
         cannot_leave("kcoro_park");
     /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
      * word. */
@@ -462,7 +462,7 @@ int kcoro_unpark(kcoro_t *co)
     if (kc__gate_unpark(&co->gate)) {
         uint32_t seen = KCORO_PARKED;
         bool woken = kc_cas_acq_rel(&co->state, &seen, KCORO_READY); /* C1 */
-        if (woken && (co->block.flags & KC_CORO_TASK))
+        if (woken && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
             kc__coro_host.ready(co);
     }
     return 0;
@@ -508,7 +508,7 @@ size_t kcoro_stack_used(const kcoro_t *co)
 {
     uint32_t state = kc_load_relaxed(&live("kcoro_stack_used", co)->state);
 
-    if ((co->block.flags & KC_CORO_ROOT) || state == KCORO_CREATED)
+    if ((kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT) || state == KCORO_CREATED)
         return 0;
     return co->stack ? kc__stack_used(co->stack) : (uintptr_t)co->sp;
 }
@@ -551,11 +551,11 @@ static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
 {
     uint32_t state = kc_load_acquire(&co->state); /* C4 */
 
-    if (co->block.flags & KC_CORO_ROOT)
+    if (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)
         kc__usage(call, "a main coroutine lives as long as its thread (rule C2)");
     if (state == KCORO_CREATED || state == KCORO_FINISHED)
         return state;
-    if (co->block.flags & KC_CORO_TASK)
+    if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
         kc__usage(call, "the coroutine belongs to a scheduler (rule C10)");
     if (kc_load_relaxed(&co->owner) != t->serial)
         kc__usage(call, "a started coroutine belongs to another thread (rule C6)");
@@ -623,7 +623,7 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
         kc_store_relaxed(&co->refs,
                          1); /* nobody else has it: its cleanups may retain and release */
     }
-    if (co->stack || (co->block.flags & KC_CORO_ROOT)) {
+    if (co->stack || (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)) {
         coro_end(t, co, check_end(call, t, co));
         drop(call, t, co);
         return;
@@ -644,10 +644,10 @@ void kcoro_destroy(kcoro_t *co)
     live("kcoro_destroy", co);
 
     kc_thread_t *t = thread_to_free_on("kcoro_destroy");
-    if (kc_unlikely(co->block.flags & KC_CORO_DESTROYED))
+    if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_DESTROYED))
         kc__usage("kcoro_destroy", "destroyed twice (rule C6)");
     uint32_t state = check_end("kcoro_destroy", t, co);
-    co->block.flags |= KC_CORO_DESTROYED;
+    kc_store_relaxed(&co->block.flags, kc_load_relaxed(&co->block.flags) | KC_CORO_DESTROYED);
     if (co->stack)
         coro_end(t, co, state);
     drop("kcoro_destroy", t, co);

@@ -27,10 +27,10 @@ enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4 };
 /* What the layer above does for coroutines that it owns. This table, which it defines, is the only
  * way up from here. */
 struct kc_coro_host {
-    void (*yield)(kcoro_t *me);  /* lets others run                                            */
-    void (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me         */
-    void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
-    void (*ended)(kcoro_t *me) __attribute__((noreturn)); /* the function has returned          */
+    int (*yield)(kcoro_t *me);  /* lets others run; 0                                         */
+    int (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me; 0      */
+    void (*ready)(kcoro_t *co); /* co went from PARKED to READY: queues it; any thread        */
+    void (*ended)(kcoro_t *me); /* the function has returned: does not come back              */
 };
 extern const struct kc_coro_host kc__coro_host;
 
@@ -65,8 +65,9 @@ void kc__coro_root(kc_thread_t *t, kc_block_t *block);
 /* A coroutine for the scheduler layer, READY to be switched to. NULL: no memory. */
 kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_size, uint64_t fp);
 
-/* me, whose state is set, leaves for `to`; returns when it runs again, on whatever thread. */
-void kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
+/* me, whose state is set, leaves for `to`; returns 0 when it runs again, on whatever thread. Call
+ * it last: what returns after a switch is mispredicted (docs/design/switch.md). */
+int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
 
 /* The same, with then(arg) called in between, on the other stack. last: me never comes back. */
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,

@@ -23,7 +23,10 @@
  *                                                       sides look too early, work lies and the
  *                                                       thread sleeps
  *          I2  claim, pick   fence_seq_cst  I1          the work before the look at the word
- *          I3  all changes   cas_acq_rel    I3          what the sleeper wrote before it slept
+ *          I3  all changes   cas_acq_rel    I3          what the sleeper wrote before it slept, the
+ *                                                       finder's deque for who sleeps next
+ *          I4  found         fence_seq_cst  I2          the count before the look for more; work
+ *                                                       lies and everybody sleeps
  *
  * PROGRESS lock-free.
  */
@@ -57,24 +60,24 @@ KC_INLINE void kc__idle_enter(kc_idle_t *idle, int i, bool searching)
     kc_fence_seq_cst();                                /* I1 */
 }
 
-/* Thread i will not sleep after all. False: somebody has woken it meanwhile, the wake-up is on its
- * way and must be waited for. */
-KC_INLINE bool kc__idle_leave(kc_idle_t *idle, int i)
+/* The thread of these bits will not sleep after all. False: somebody has woken it meanwhile, the
+ * wake-up is on its way and must be waited for. */
+KC_INLINE bool kc__idle_leave(kc_idle_t *idle, uint64_t bits)
 {
     uint64_t seen = kc_load_relaxed(&idle->word);
 
     do
-        if (!(seen & kc__idle_bit(i)))
+        if (!(seen & bits))
             return false;
-    while (!kc_cas_acq_rel(&idle->word, &seen, seen & ~kc__idle_bit(i))); /* I3 */
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen & ~bits)); /* I3 */
     return true;
 }
 
-/* There is work for thread i. True: it slept, and this caller wakes it. */
-KC_INLINE bool kc__idle_claim(kc_idle_t *idle, int i)
+/* There is work for the thread of these bits. True: it slept, and this caller wakes it. */
+KC_INLINE bool kc__idle_claim(kc_idle_t *idle, uint64_t bits)
 {
     kc_fence_seq_cst(); /* I2 */
-    return kc__idle_leave(idle, i);
+    return kc__idle_leave(idle, bits);
 }
 
 /* There is work that any of these may do. The one that this caller wakes, as a searcher; -1: none
@@ -105,14 +108,15 @@ KC_INLINE bool kc__idle_search(kc_idle_t *idle, int members)
     return true;
 }
 
-/* The caller has found something. True: it was the last that searched, so that it has to call
- * another one if there is more. */
+/* The caller has found something. True: it was the last that searched, so that it has to look for
+ * more and call another one: who made work meanwhile has relied on it. */
 KC_INLINE bool kc__idle_found(kc_idle_t *idle)
 {
     uint64_t seen = kc_load_relaxed(&idle->word);
 
     while (!kc_cas_acq_rel(&idle->word, &seen, seen - KC_IDLE_SEARCHER)) /* I3 */
         ;
+    kc_fence_seq_cst(); /* I4 */
     return seen >> KC_IDLE_MEMBERS == 1;
 }
 

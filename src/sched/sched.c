@@ -34,6 +34,9 @@
 #include <unistd.h>
 
 enum { MAIN_BIT = KC_IDLE_MEMBERS - 1 };
+
+static pthread_mutex_t old_lock = PTHREAD_MUTEX_INITIALIZER;
+static kc_sched_t *old_scheds; /* L(old_lock) */
 enum { ALL_FLAGS = KC_SCHED_VIRTUAL_TIME | KC_SCHED_REPORT_OVERFLOW | KC_SCHED_MAIN_WORKS };
 
 kc_time_t kc_now(void)
@@ -66,7 +69,7 @@ static kc_task_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void 
     if (!block)
         return NULL;
     kc_task_t *task = kc_container_of(block, kc_task_t, block);
-    task->block.flags = 0;
+    kc_store_relaxed(&task->block.flags, 0);
     task->fn = fn;
     task->arg = arg;
     task->sched = s;
@@ -85,7 +88,7 @@ void kc__task_ended(kc_task_t *task)
 {
     kc_sched_t *s = task->sched;
 
-    if (!(task->block.flags & KC_TASK_EMBEDDED)) {
+    if (!(kc_load_relaxed(&task->block.flags) & KC_TASK_EMBEDDED)) {
         if (task->ended)
             task->ended(task);
         kc__block_put(&kc__thread()->blocks, &task->block);
@@ -196,19 +199,53 @@ static int count_workers(const kc_sched_opts_t *opts)
     return cpus > KC_MAX_WORKERS ? KC_MAX_WORKERS : cpus > 2 ? cpus - 1 : 1;
 }
 
-static void sched_free(kc_sched_t *s)
+/* Frees what a later use makes anew, and keeps the rest for it. */
+static void sched_retire(kc_sched_t *s)
 {
     if (s->hub)
         kc__hub_close(s->hub);
+    s->hub = NULL;
     if (s->fd >= 0) {
         close(s->fd);
         close(s->event_fd);
         close(s->timer_fd);
     }
-    for (int i = 0; i < s->workers; i++)
+    pthread_mutex_lock(&old_lock);
+    s->next_old = old_scheds;
+    old_scheds = s;
+    pthread_mutex_unlock(&old_lock);
+}
+
+/* Memory of a scheduler with so many workers, used before or not. NULL: none. */
+static kc_sched_t *sched_alloc(int workers)
+{
+    kc_sched_t **link, *s = NULL;
+
+    pthread_mutex_lock(&old_lock);
+    for (link = &old_scheds; *link && (*link)->workers != workers;)
+        link = &(*link)->next_old;
+    if (*link) {
+        s = *link;
+        *link = s->next_old;
+    }
+    pthread_mutex_unlock(&old_lock);
+    if (s)
+        return s;
+
+    s = kc__alloc_aligned(KC_CACHE_LINE, sizeof *s);
+    bool ok = s && (s->main = kc__worker_new(s, KC_MAIN, MAIN_BIT)) != NULL;
+    for (int i = 0; ok && i < workers; i++)
+        ok = (s->worker[i] = kc__worker_new(s, i, i)) != NULL;
+    if (ok) {
+        s->workers = workers;
+        return s;
+    }
+    for (int i = 0; s && i < workers; i++)
         kc__worker_free(s->worker[i]);
-    kc__worker_free(s->main);
+    if (s)
+        kc__worker_free(s->main);
     kc__free(s);
+    return NULL;
 }
 
 /* Ends the threads 0...n-1, which have started. */
@@ -243,34 +280,36 @@ static int start_threads(kc_sched_t *s)
 
 static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
 {
-    kc_sched_t *s = kc__alloc_aligned(KC_CACHE_LINE, sizeof *s);
-    bool ok = s != NULL;
+    kc_sched_t *s = sched_alloc(count_workers(opts));
 
-    if (!ok)
+    if (!s)
         return NULL;
-    s->workers = count_workers(opts);
     s->flags = opts->flags;
     s->stack_size = opts->stack_size;
     s->fp_control = kc__switch_fp_control();
-    if (opts->name)
-        memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
     s->random = opts->seed;
     s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;
     s->fd = -1;
-    kc__mpsc_init(&s->injector);
-    ok = (s->hub = kc__hub_new(s)) != NULL;
-    for (int i = 0; i < s->workers && ok; i++) {
-        ok = (s->worker[i] = kc__worker_new(s, i, i)) != NULL;
-        if (ok)
-            s->worker[i]->works = true;
+    memset(s->name, 0, sizeof s->name);
+    if (opts->name)
+        memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
+    kc_store_relaxed(&s->idle.word, 0);
+    kc_store_relaxed(&s->stop, 0);
+    kc_store_relaxed(&s->closing, 0);
+    kc_store_relaxed(&s->outside, 0);
+    kc_store_relaxed(&s->clock, 0);
+    for (int i = 0; i < s->workers; i++) {
+        kc__worker_reset(s->worker[i]);
+        s->worker[i]->works = true;
     }
-    ok = ok && (s->main = kc__worker_new(s, KC_MAIN, MAIN_BIT)) != NULL;
-    if (!ok) {
-        sched_free(s);
-        return NULL;
-    }
+    kc__worker_reset(s->main);
     s->main->works = s->workers == 0 || (opts->flags & KC_SCHED_MAIN_WORKS);
     s->members = (((uint64_t)1 << s->workers) - 1) | (s->main->works ? kc__idle_bit(MAIN_BIT) : 0);
+    s->hub = kc__hub_new(s);
+    if (!s->hub) {
+        sched_retire(s);
+        return NULL;
+    }
     return s;
 }
 
@@ -296,7 +335,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     rc = start_threads(s);
     if (rc < 0) {
         t->worker = NULL;
-        sched_free(s);
+        sched_retire(s);
         return rc;
     }
     *out = s;
@@ -319,9 +358,9 @@ static void pump_begin(kc_sched_t *s)
 {
     if (!kc_load_relaxed(&s->outside))
         return;
-    if (!kc__idle_leave(&s->idle, MAIN_BIT))
+    if (!kc__idle_leave(&s->idle, s->main->bits))
         while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
-            sched_yield();                            /* the wake-up is on its way */
+            kc__relax();                              /* the wake-up is on its way */
     kc_store_relaxed(&s->main->awake, 0);
     kc_store_relaxed(&s->outside, 0);
     uint64_t count;
@@ -346,6 +385,7 @@ static kc_time_t next_due(kc_sched_t *s)
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
 static void pump_end(kc_sched_t *s)
 {
+    kc__worker_stop_searching(s->main);
     s->follow_clock = false;
     s->until_idle = false;
     s->deadline = 0;
@@ -360,8 +400,8 @@ static void pump_end(kc_sched_t *s)
     }
     timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
     kc_store_relaxed(&s->outside, 1);
-    kc__idle_enter(&s->idle, MAIN_BIT, false);
-    if (main_has_work(s) && kc__idle_leave(&s->idle, MAIN_BIT)) {
+    kc__idle_enter(&s->idle, KC_OUTSIDE_BIT, false);
+    if (main_has_work(s) && kc__idle_leave(&s->idle, s->main->bits)) {
         kc_store_relaxed(&s->main->awake, 1); /* as if somebody had woken it */
         kc__sched_signal_fd(s);
     }
@@ -570,7 +610,7 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__worker_drop_fresh(s->main);
     KC_ASSERT(kc_load_relaxed(&s->live) == 0);
     t->worker = NULL;
-    sched_free(s);
+    sched_retire(s);
     return 0;
 }
 

@@ -12,11 +12,15 @@
 #include "base/mpsc.h"
 #include "coro/coro.h"
 #include "sched/idle.h"
+#include "sched/queue.h"
 #include "sched/timer.h"
 
 #include <kcoro/sched.h>
 
 #include <pthread.h>
+
+/* Main's second bit in sched->idle: it does not pump, so it can be woken by name only. */
+enum { KC_OUTSIDE_BIT = KC_IDLE_MEMBERS - 2 };
 
 #define KC_TASK_MAGIC 0x7a5cc070u
 #define KC_TOKEN_MAGIC 0x70cec070u
@@ -51,18 +55,13 @@ typedef struct kc_task {
 
 _Static_assert(sizeof(kc_task_t) <= KC_BLOCK_SIZE, "a queued task is one block");
 
-/* Blocks linked by block.link, first in first out. All zero is empty. */
-typedef struct {
-    kc_mpsc_node_t *head, *tail;
-    size_t count;
-} kc_queue_t;
-
 /* A thread of a scheduler: a worker, or the main thread. */
 struct kc_worker {
     kc_sched_t *sched;    /* I                                                                */
     int index;            /* I  0...workers-1, or KC_MAIN                                      */
     int bit;              /* I  in sched->idle                                                 */
-    uint32_t budget;      /* O  switches until the inbox and the timers are looked at          */
+    uint64_t bits;        /* I  of all ways in which it may sleep                              */
+    uint32_t budget;      /* O  switches until the timers are looked at           */
     uint32_t turn;        /* O  counts starts and switches, for fairness between the queues    */
     uint64_t random;      /* O  whom to steal from                                             */
     bool searching;       /* O  counted in sched->idle                                         */
@@ -78,7 +77,14 @@ struct kc_worker {
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
 };
 
+/*
+ * Never freed but used again: a thread that has put the last coroutine into an inbox may still be
+ * about to look whether its worker sleeps, when that has ended and the scheduler is destroyed. It
+ * finds no bit set, or wakes a thread of a later scheduler for nothing. So what it touches (a
+ * worker's sched and bits, the idle word, the futex) stays what it is.
+ */
 struct kc_sched {
+    struct kc_sched *next_old; /* L(old_lock)  in the list of those to be used again */
     kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));          /* A */
     KC_ATOMIC(int64_t) live __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks not ended      */
     kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE)));      /* A  tasks for any worker */
@@ -120,8 +126,11 @@ KC_INLINE kc_worker_t *kc__worker(void)
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);
 void kc__worker_free(kc_worker_t *w);
 
-void kc__queue_push(kc_queue_t *q, kc_block_t *block);
-kc_block_t *kc__queue_pop(kc_queue_t *q);
+/* As new, for the next scheduler that uses this memory. */
+void kc__worker_reset(kc_worker_t *w);
+
+/* It will run something, or stop: no longer counts as one that searches. */
+void kc__worker_stop_searching(kc_worker_t *w);
 
 /* Takes in what other threads have sent. */
 void kc__worker_run_inbox(kc_worker_t *w);

@@ -134,7 +134,7 @@ static void start_run(kc_hub_t *hub, kc_token_t *t)
     if (t->interval)
         kc_add_relaxed(&hub->sched->flights, 1);
     kc_store_relaxed(&t->task.block.magic, KC_TASK_MAGIC);
-    t->task.block.flags = KC_TASK_EMBEDDED;
+    kc_store_relaxed(&t->task.block.flags, KC_TASK_EMBEDDED);
     t->task.co = NULL;
     kc__task_go(&t->task);
 }

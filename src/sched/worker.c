@@ -10,7 +10,7 @@
  * SHAPE    ready   coroutines that have started and may run; this thread's alone, no atomics
  *          fresh   tasks that must start on this thread, in order of submission
  *          deque   tasks that any worker may start; newest first here, stolen oldest first
- *          inbox   everything from other threads, looked at every BUDGET switches and before sleep
+ *          inbox   everything from other threads, looked at in every switch
  *
  *          next: ready, but every FRESH_EVERYth turn a task that has not started; of the deque
  *          every OLDEST_EVERYth time the oldest. So nothing that is ready waits for more than a
@@ -39,7 +39,7 @@
 #include <stdio.h>
 
 enum {
-    BUDGET = 61,
+    BUDGET = 61, /* switches between two looks at the timers */
     FRESH_EVERY = 8,
     OLDEST_EVERY = 16,
     SPINS = 200,
@@ -47,30 +47,6 @@ enum {
 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */
-
-void kc__queue_push(kc_queue_t *q, kc_block_t *block)
-{
-    block->link.next = NULL;
-    if (q->tail)
-        q->tail->next = &block->link;
-    else
-        q->head = &block->link;
-    q->tail = &block->link;
-    q->count++;
-}
-
-kc_block_t *kc__queue_pop(kc_queue_t *q)
-{
-    kc_mpsc_node_t *node = q->head;
-
-    if (!node)
-        return NULL;
-    q->head = node->next;
-    if (!q->head)
-        q->tail = NULL;
-    q->count--;
-    return kc_container_of(node, kc_block_t, link);
-}
 
 static void make_ready(kc_worker_t *w, kcoro_t *co)
 {
@@ -136,7 +112,7 @@ static void wake(kc_worker_t *w, uint32_t what_for)
 
 void kc__worker_wake(kc_worker_t *w)
 {
-    if (kc__idle_claim(&w->sched->idle, w->bit))
+    if (kc__idle_claim(&w->sched->idle, w->bits))
         wake(w, BY_NAME);
 }
 
@@ -207,6 +183,24 @@ static bool take_inbox(kc_worker_t *w)
     return any;
 }
 
+static bool take_injector(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    uint32_t free = 0;
+
+    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W3 */
+        return false;
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector);
+    kc_store_release(&s->injector_taken, 0); /* W4 */
+    bool any = node != NULL;
+    while (node) {
+        kc_mpsc_node_t *after = node->next;
+        keep_fresh(w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
+        node = after;
+    }
+    return any;
+}
+
 struct sleeper {
     kc_timer_t timer;
     kcoro_t *co;
@@ -251,7 +245,6 @@ static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
     kc_sched_t *s = w->sched;
 
     task->co = kc__coro_task(kc__thread(), task_body, task, s->stack_size, s->fp_control);
-    task->inner = task->co;
     if (kc_unlikely(!task->co)) {
         kc__queue_push(&w->fresh, &task->block);
         return NULL;
@@ -283,20 +276,6 @@ static bool stopped(kc_worker_t *w)
            (s->deadline && kc_now() >= s->deadline);
 }
 
-/* Takes block k out of a queue. */
-static kc_block_t *queue_take(kc_queue_t *q, size_t k)
-{
-    kc_queue_t before = { NULL, NULL, 0 };
-
-    while (k-- > 0)
-        kc__queue_push(&before, kc__queue_pop(q));
-    kc_block_t *block = kc__queue_pop(q);
-    for (kc_block_t *rest; (rest = kc__queue_pop(q)) != NULL;)
-        kc__queue_push(&before, rest);
-    *q = before;
-    return block;
-}
-
 /* With a seed, every choice is its next random number. */
 static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
@@ -310,8 +289,8 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
     *x ^= *x << 17;
     size_t k = (size_t)((*x * 0x2545f4914f6cdd1du) >> 32) % all;
     if (k < ready)
-        return kc_container_of(queue_take(&w->ready, k), kcoro_t, block);
-    return start(w, kc_container_of(queue_take(&w->fresh, k - ready), kc_task_t, block));
+        return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
+    return start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -321,10 +300,13 @@ static kcoro_t *next(kc_worker_t *w)
 
     if (kc_unlikely(kc_load_acquire(&w->sched->closing))) /* W5 */
         return NULL;
+    if (!kc__mpsc_empty(&w->inbox))
+        take_inbox(w);
     if (kc_unlikely(--w->budget == 0)) {
         w->budget = BUDGET;
-        take_inbox(w);
         take_due(w);
+        if (w->works)
+            take_injector(w); /* those that are always busy must not leave it to nobody */
         if (stopped(w))
             return NULL;
     }
@@ -348,7 +330,7 @@ static kcoro_t *next(kc_worker_t *w)
 /* The coroutine whose body calls, or the one around it that belongs to a task. NULL: none. */
 static kcoro_t *task_coroutine(kcoro_t *me)
 {
-    while (me && !(me->block.flags & KC_CORO_TASK))
+    while (me && !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
         me = me->resumer;
     return me;
 }
@@ -360,31 +342,33 @@ kc_task_t *kc__task_current(void)
     return co ? task_of(co) : NULL;
 }
 
-/* Whom to switch to for a coroutine from the ready queue: the innermost one of its task. */
+/* Whom to switch to for a coroutine from the ready queue: itself, or the coroutine inside it that
+ * waits. Then it is CALLING. */
 KC_INLINE kcoro_t *entry_of(kcoro_t *co)
 {
-    return task_of(co)->inner;
+    return kc_unlikely(kc_load_relaxed(&co->state) == KC_CORO_CALLING) ? task_of(co)->inner : co;
 }
 
 /*
  * The caller, whose task's coroutine is co, stops here; what is ready goes on. It returns when
  * somebody has put co into a ready queue and its turn has come.
  */
-static void leave(kc_thread_t *t, kcoro_t *co)
+static int leave(kc_thread_t *t, kcoro_t *co)
 {
     kcoro_t *me = t->current;
     kcoro_t *to = next(t->worker);
 
-    task_of(co)->inner = me;
+    if (kc_unlikely(me != co))
+        task_of(co)->inner = me;
     to = to ? entry_of(to) : t->root;
-    if (to == me)
-        kc_store_relaxed(&me->state, KCORO_RUNNING);
-    else
-        kc__coro_switch(t, me, to);
+    if (to != me)
+        return kc__coro_switch(t, me, to);
+    kc_store_relaxed(&me->state, KCORO_RUNNING);
+    return 0;
 }
 
 /* co, the coroutine of the caller's task, lets the others run. */
-static void yield(kc_thread_t *t, kcoro_t *co)
+static int yield(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
@@ -393,17 +377,17 @@ static void yield(kc_thread_t *t, kcoro_t *co)
         kc__queue_push(&w->sched->again, &co->block);
     else
         make_ready(w, co);
-    leave(t, co);
+    return leave(t, co);
 }
 
-static void host_yield(kcoro_t *me)
+static int host_yield(kcoro_t *me)
 {
-    yield(kc__thread(), me);
+    return yield(kc__thread(), me);
 }
 
-static void host_parked(kcoro_t *me)
+static int host_parked(kcoro_t *me)
 {
-    leave(kc__thread(), me);
+    return leave(kc__thread(), me);
 }
 
 /* From any thread: co is PARKED no more. Only its own thread queues and runs it. */
@@ -431,7 +415,7 @@ static void bury(void *arg)
     kc__task_ended(task);
 }
 
-static void __attribute__((noreturn)) host_ended(kcoro_t *me)
+static void host_ended(kcoro_t *me)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *to = next(t->worker);
@@ -447,9 +431,7 @@ int kc_yield(void)
     kc_thread_t *t = kc__thread();
     kcoro_t *co = task_coroutine(t->current);
 
-    if (co)
-        yield(t, co);
-    return 0;
+    return co ? yield(t, co) : 0;
 }
 
 /* ---- sleeping ---------------------------------------------------------------------------------
@@ -473,16 +455,14 @@ int kc_sleep_until(kc_time_t at)
     struct sleeper sleeper = { .co = co };
     kc__timers_add(&t->worker->sleepers, &sleeper.timer, at);
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    leave(t, co);
-    return 0;
+    return leave(t, co);
 }
 
 int kc_sleep(kc_time_t ns)
 {
+    if (ns <= 0)
+        return ns < 0 ? -EINVAL : kc_yield();
     kc_time_t now = kc_now();
-
-    if (ns < 0)
-        return -EINVAL;
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
@@ -503,7 +483,7 @@ int kc_hop(kc_affinity_t where)
     kcoro_t *me = t->current;
     kc_worker_t *from = t->worker, *to;
 
-    if (!from || !(me->block.flags & KC_CORO_TASK))
+    if (!from || !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
         return -EPERM;
     kc_sched_t *s = from->sched;
     if (where < KC_MAIN || where > s->workers)
@@ -519,7 +499,6 @@ int kc_hop(kc_affinity_t where)
     unlist_started(from, task);
     task->worker = to;
     task->hops = true;
-    task->inner = me;
     kc_store_relaxed(&me->state, KCORO_READY);
     kcoro_t *run = next(from);
     kc__coro_switch_then(t, me, run ? entry_of(run) : t->root, false, post, task);
@@ -548,7 +527,7 @@ static bool stealable(kc_sched_t *s)
 }
 
 /* Has found something: whoever searches must not run, or nobody would be woken for what comes. */
-static void stop_searching(kc_worker_t *w)
+void kc__worker_stop_searching(kc_worker_t *w)
 {
     if (!w->searching)
         return;
@@ -567,26 +546,8 @@ bool kc__worker_run_ready(kc_worker_t *w)
     bool any = false;
 
     for (kcoro_t *co; !stopped(w) && (co = next(w)) != NULL; any = true) {
-        stop_searching(w);
+        kc__worker_stop_searching(w);
         enter(co);
-    }
-    return any;
-}
-
-static bool take_injector(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-    uint32_t free = 0;
-
-    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W3 */
-        return false;
-    kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector);
-    kc_store_release(&s->injector_taken, 0); /* W4 */
-    bool any = node != NULL;
-    while (node) {
-        kc_mpsc_node_t *after = node->next;
-        keep_fresh(w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
-        node = after;
     }
     return any;
 }
@@ -625,7 +586,7 @@ static bool search(kc_worker_t *w)
     w->searching = true;
     if (!take_injector(w) && !steal(w))
         return false;
-    stop_searching(w);
+    kc__worker_stop_searching(w);
     return true;
 }
 
@@ -648,7 +609,7 @@ static void wait_for_wake(kc_worker_t *w, kc_time_t until)
     while ((what_for = kc_load_acquire(&w->awake)) == ASLEEP) { /* W2 */
         kc__os_wait(&w->awake, ASLEEP, until);
         if (until != KC_FOREVER && kc__os_now() >= until &&
-            kc__idle_leave(&w->sched->idle, w->bit))
+            kc__idle_leave(&w->sched->idle, w->bits))
             return; /* the time has come, and nobody is about to wake us */
     }
     kc_store_relaxed(&w->awake, ASLEEP);
@@ -659,13 +620,15 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
 {
     kc_sched_t *s = w->sched;
 
-    for (int i = 0; i < SPINS; i++)
+    for (int i = 0; i < SPINS; i++) {
         if (!kc__mpsc_empty(&w->inbox) || search(w))
             return;
+        kc__relax();
+    }
     bool searching = w->searching;
     w->searching = false;
     kc__idle_enter(&s->idle, w->bit, searching);
-    if (anything_left(w) && kc__idle_leave(&s->idle, w->bit))
+    if (anything_left(w) && kc__idle_leave(&s->idle, w->bits))
         return;
     wait_for_wake(w, until);
 }
@@ -744,6 +707,7 @@ void *kc__worker_main(void *arg)
             continue;
         kc__worker_sleep(w, kc__worker_next_due(w));
     }
+    kc__worker_stop_searching(w);
     kc__sched_meet(w->sched);
     kc__worker_close(w);
     t->worker = NULL;
@@ -771,15 +735,24 @@ kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
     w->sched = s;
     w->index = index;
     w->bit = bit;
-    w->budget = BUDGET;
-    w->random = (uint64_t)bit * 0x9e3779b97f4a7c15u + 1;
+    w->bits = kc__idle_bit(bit) | (index == KC_MAIN ? kc__idle_bit(KC_OUTSIDE_BIT) : 0);
     kc__mpsc_init(&w->inbox);
-    kc__timers_init(&w->sleepers, kc_now());
     if (kc__deque_init(&w->deque, 256) != 0) {
         kc__free(w);
         return NULL;
     }
     return w;
+}
+
+void kc__worker_reset(kc_worker_t *w)
+{
+    w->budget = BUDGET;
+    w->turn = 0;
+    w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
+    w->searching = false;
+    kc_store_relaxed(&w->awake, ASLEEP);
+    kc__timers_init(&w->sleepers, 0);
+    KC_ASSERT(!w->started && !w->ready.head && !w->fresh.head && kc__mpsc_empty(&w->inbox));
 }
 
 void kc__worker_free(kc_worker_t *w)

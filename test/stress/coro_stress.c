@@ -223,7 +223,7 @@ static void count_block(kc_block_t *block, void *arg)
 {
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
 
-    *(int *)arg += !(co->block.flags & KC_CORO_ROOT);
+    *(int *)arg += !(kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT);
 }
 
 static void check_books(struct worker *workers)
