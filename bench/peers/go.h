@@ -14,6 +14,10 @@
 /* Adds a contender that runs the operation of this name, or a line that says why not. */
 void kb_go_case(const char *name, const char *operation);
 
+/* Adds a contender: count goroutines on one thread yield, each to the next, in a process of their
+ * own. One at a time: the ring of the question before ends. */
+void kb_go_ring_case(const char *name, size_t count);
+
 /* Runs the operation once in a fresh process; out gets the count numbers that it prints. */
 bool kb_go_once(const char *operation, size_t n, int count, double *out);
 

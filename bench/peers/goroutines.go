@@ -3,6 +3,8 @@
 // Goroutines as contenders, for the benchmarks in C beside this file (see go.h).
 //
 //	goroutines serve        reads lines "operation n", answers each with nanoseconds
+//	goroutines ring k       the same, with the one operation yield_1: k goroutines yield, each to
+//	                        the next one. They stay, and stand still while nobody asks.
 //	goroutines hold n       n goroutines blocked on a channel: count, ns to start them, ns to end
 //	                        them, resident bytes, page table bytes, resident bytes after, faults
 //
@@ -18,8 +20,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+	"unsafe"
+)
+
+const (
+	many = 100000
+	few  = 256                    // what only a calibration asks for
+	nap  = 200 * time.Microsecond // after which a thread that has nothing to do sleeps
 )
 
 var sink int64
@@ -37,18 +47,60 @@ func spawnJoin(n int) {
 	}
 }
 
-// handOver passes a word to and fro between two goroutines, n times in all.
-func handOver(n int) {
+// spawnMany starts 100 000 goroutines, then waits for all; as often as n needs.
+func spawnMany(n int) time.Duration {
+	var wait sync.WaitGroup
+	lap := many
+	if n < few {
+		lap = n
+	}
+	start, laps := time.Now(), (n+lap-1)/lap
+	for k := 0; k < laps; k++ {
+		wait.Add(lap)
+		for i := 0; i < lap; i++ {
+			go func() {
+				atomic.AddInt64(&sink, 1)
+				wait.Done()
+			}()
+		}
+		wait.Wait()
+	}
+	return time.Duration(float64(time.Since(start)) * float64(n) / float64(laps*lap))
+}
+
+// rounds passes a word to another goroutine and back, n times.
+func rounds(n int, locked, asleep bool) time.Duration {
 	there, back := make(chan int), make(chan int)
+	lock, unlock := runtime.LockOSThread, runtime.UnlockOSThread
+	if !locked {
+		lock, unlock = func() {}, func() {}
+	}
 	go func() {
-		for i := 0; i < n/2; i++ {
+		lock()
+		defer unlock()
+		for i := 0; i < n; i++ {
 			back <- <-there
 		}
 	}()
-	for i := 0; i < n/2; i++ {
+	lock()
+	defer unlock()
+	var took time.Duration
+	start := time.Now()
+	for i := 0; i < n; i++ {
+		if asleep {
+			time.Sleep(nap)
+			start = time.Now()
+		}
 		there <- i
 		<-back
+		if asleep {
+			took += time.Since(start)
+		}
 	}
+	if !asleep {
+		took = time.Since(start)
+	}
+	return took
 }
 
 // gosched lets two goroutines yield to each other, n times in all.
@@ -66,9 +118,24 @@ func gosched(n int) {
 	<-done
 }
 
+// timed makes an operation that measures itself.
+func timed(operation func(int)) func(int) time.Duration {
+	return func(n int) time.Duration {
+		start := time.Now()
+		operation(n)
+		return time.Since(start)
+	}
+}
+
 func serve() {
-	operations := map[string]func(int){
-		"spawn": spawnJoin, "hand": handOver, "yield": gosched,
+	round := func(locked, asleep bool) func(int) time.Duration {
+		return func(n int) time.Duration { return rounds(n, locked, asleep) }
+	}
+	operations := map[string]func(int) time.Duration{
+		"spawn": timed(spawnJoin), "many": spawnMany, "yield": timed(gosched),
+		"hand":  func(n int) time.Duration { return rounds(n/2, false, false) },
+		"round": round(false, false), "round_locked": round(true, false),
+		"round_asleep": round(false, true), "round_asleep_locked": round(true, true),
 	}
 	threads := runtime.GOMAXPROCS(0)
 	lines := bufio.NewScanner(os.Stdin)
@@ -88,11 +155,60 @@ func serve() {
 		if name != words[0] {
 			runtime.GOMAXPROCS(1)
 		}
-		start := time.Now()
-		operation(n)
-		took := time.Since(start)
+		took := operation(n)
 		runtime.GOMAXPROCS(threads)
 		fmt.Println(took.Nanoseconds())
+	}
+}
+
+// ring lets k goroutines yield for ever on one thread. This one reads its orders by a raw system
+// call, which Go does not know to block: so nobody else runs until the next order is there.
+func ring(k int) {
+	var left int
+	var end time.Time
+	runtime.GOMAXPROCS(1)
+	for i := 0; i < k; i++ {
+		go func() {
+			for {
+				left--
+				if left == 0 {
+					end = time.Now()
+				}
+				runtime.Gosched()
+			}
+		}()
+	}
+	runtime.Gosched() // now all have started
+	line := make([]byte, 256)
+	for {
+		got := readOrder(line)
+		if got <= 0 {
+			return
+		}
+		words := strings.Fields(string(line[:got]))
+		n, _ := strconv.Atoi(words[len(words)-1])
+		start := time.Now()
+		left = n
+		for left > 0 {
+			runtime.Gosched()
+		}
+		answer := []byte(strconv.FormatInt(end.Sub(start).Nanoseconds(), 10) + "\n")
+		syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&answer[0])),
+			uintptr(len(answer)))
+	}
+}
+
+// readOrder reads one order, holding on to the thread meanwhile.
+func readOrder(line []byte) int {
+	for {
+		got, _, err := syscall.RawSyscall(syscall.SYS_READ, 0,
+			uintptr(unsafe.Pointer(&line[0])), uintptr(len(line)))
+		if err == 0 {
+			return int(got)
+		}
+		if err != syscall.EINTR {
+			return -1
+		}
 	}
 }
 
@@ -151,10 +267,12 @@ func main() {
 	switch {
 	case len(os.Args) > 1 && os.Args[1] == "serve":
 		serve()
+	case len(os.Args) > 2 && os.Args[1] == "ring":
+		ring(n)
 	case len(os.Args) > 2 && os.Args[1] == "hold":
 		hold(n)
 	default:
-		fmt.Fprintln(os.Stderr, "usage: goroutines serve | hold N")
+		fmt.Fprintln(os.Stderr, "usage: goroutines serve | ring N | hold N")
 		os.Exit(2)
 	}
 }
