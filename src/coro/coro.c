@@ -597,6 +597,7 @@ static kc_thread_t *thread_to_free_on(const char *call)
 
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
+    kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_ENDING);
     coro_end(t, co, kc_load_acquire(&co->state)); /* C4 */
     kcoro_release(co);
 }

@@ -358,6 +358,8 @@ static int leave(kc_thread_t *t, kcoro_t *co)
     kcoro_t *me = t->current;
     kcoro_t *to = next(t->worker);
 
+    if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_ENDING))
+        kc__usage("kc_sched_destroy", "a cleanup that it runs may not suspend (rule C6)");
     if (kc_unlikely(me != co))
         task_of(co)->inner = me;
     to = to ? entry_of(to) : t->root;
@@ -659,9 +661,8 @@ void kc__worker_close(kc_worker_t *w)
     take_inbox(w);
     for (kcoro_t *ready; (ready = pop_ready(w)) != NULL;)
         kc_store_relaxed(&ready->state, KCORO_SUSPENDED);
-    for (kc_block_t *block;
-         w == w->sched->main && (block = kc__queue_pop(&w->sched->again)) != NULL;)
-        ; /* those are SUSPENDED already */
+    if (w == w->sched->main)
+        w->sched->again = (kc_queue_t){ NULL, NULL, 0 }; /* those are SUSPENDED already */
     while (w->started) {
         kc_task_t *task = w->started;
         withdraw(w, task->co);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * sched_test.c - schedulers: submit, run, yield, hop, sleep, destroy, with 0 to 16 workers (S1-S7,
- * S9, S10, S12, S13).
+ * S9, S12, S13).
  */
 #include "harness.h"
 #include "sched/sched.h"
@@ -666,66 +666,6 @@ TEST(idle_workers_steal_what_has_not_started)
     run(s);
     CHECK_EQ(kc_load_relaxed(&workers_seen), 3);
     CHECK_EQ(kc_sched_destroy(s), 0);
-}
-
-/* ---- S10: destroy
- * ------------------------------------------------------------------------------------- */
-
-static KC_ATOMIC(long) due, cleaned;
-
-static void cleanup(void *arg)
-{
-    (void)arg;
-    kc_add_relaxed(&cleaned, 1);
-}
-
-static int waits_for_ever(void *arg)
-{
-    kc_add_relaxed(&due, 1);
-    CHECK_EQ(kc_defer(cleanup, NULL), 0);
-    switch ((intptr_t)arg % 3) {
-    case 0:
-        for (;;)
-            kcoro_park();
-    case 1:
-        CHECK_EQ(kc_sleep(KC_SEC(3600)), 0);
-        break;
-    default:
-        for (;;)
-            kc_yield();
-    }
-    return 0;
-}
-
-static int waits_a_little(void *arg)
-{
-    kc_time_t end = kc_now() + KC_MS(2);
-
-    while (kc_now() < end)
-        kc_yield();
-    kc_sched_stop(arg);
-    return 0;
-}
-
-TEST(destroy_frees_whatever_is_queued_parked_or_sleeping)
-{
-    for (int c = 0; c < COUNTS; c++) {
-        kc_sched_t *s = make(counts[c], c % 2 ? KC_SCHED_MAIN_WORKS : 0);
-        kc_store_relaxed(&due, 0);
-        kc_store_relaxed(&cleaned, 0);
-        for (intptr_t i = 0; i < 60; i++)
-            CHECK_EQ(kc_sched_submit(s, i % 2 ? KC_MAIN : KC_WORKER, waits_for_ever, (void *)i),
-                     0);
-        CHECK_EQ(kc_sched_submit(s, KC_MAIN, waits_a_little, s), 0);
-        run(s);
-        for (intptr_t i = 0; i < 60; i++) /* these may start or not */
-            CHECK_EQ(kc_sched_submit(s, i % 2 ? KC_MAIN : KC_WORKER, waits_for_ever, (void *)i),
-                     0);
-        CHECK_EQ(kc_sched_destroy(s), 0);
-        CHECK_GT(kc_load_relaxed(&due), 0);
-        CHECK_EQ(kc_load_relaxed(&cleaned), kc_load_relaxed(&due));
-    }
-    CHECK_EQ(kc_sched_destroy(NULL), 0);
 }
 
 /* ---- S2: idle

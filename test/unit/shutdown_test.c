@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shutdown_test.c - kc_sched_destroy: whatever is queued, parked or sleeping, nothing leaks (S10).
+ */
+#include "harness.h"
+#include "sched/sched.h"
+
+#include <kcoro/kcoro.h>
+
+#include <pthread.h>
+#include <sched.h>
+
+static const int counts[] = { KC_NO_WORKERS, 1, 2, 4, 16 };
+enum { COUNTS = sizeof counts / sizeof counts[0] };
+
+static kc_sched_t *make(int workers, uint32_t flags)
+{
+    kc_sched_opts_t opts = { .workers = workers, .flags = flags };
+    kc_sched_t *s = NULL;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    return s;
+}
+
+static KC_ATOMIC(long) counter;
+
+static int count_one(void *arg)
+{
+    (void)arg;
+    kc_add_relaxed(&counter, 1);
+    return 0;
+}
+
+static void run(kc_sched_t *s)
+{
+    CHECK_EQ(kc_sched_run(s), 0);
+}
+
+static KC_ATOMIC(long) due, cleaned;
+
+static void cleanup(void *arg)
+{
+    (void)arg;
+    kc_add_relaxed(&cleaned, 1);
+}
+
+static int waits_for_ever(void *arg)
+{
+    kc_add_relaxed(&due, 1);
+    CHECK_EQ(kc_defer(cleanup, NULL), 0);
+    switch ((intptr_t)arg % 3) {
+    case 0:
+        for (;;)
+            kcoro_park();
+    case 1:
+        CHECK_EQ(kc_sleep(KC_SEC(3600)), 0);
+        break;
+    default:
+        for (;;)
+            kc_yield();
+    }
+    return 0;
+}
+
+static int waits_a_little(void *arg)
+{
+    kc_time_t end = kc_now() + KC_MS(2);
+
+    while (kc_now() < end)
+        kc_yield();
+    kc_sched_stop(arg);
+    return 0;
+}
+
+TEST(destroy_frees_whatever_is_queued_parked_or_sleeping)
+{
+    for (int c = 0; c < COUNTS; c++) {
+        kc_sched_t *s = make(counts[c], c % 2 ? KC_SCHED_MAIN_WORKS : 0);
+        kc_store_relaxed(&due, 0);
+        kc_store_relaxed(&cleaned, 0);
+        for (intptr_t i = 0; i < 60; i++)
+            CHECK_EQ(kc_sched_submit(s, i % 2 ? KC_MAIN : KC_WORKER, waits_for_ever, (void *)i),
+                     0);
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, waits_a_little, s), 0);
+        run(s);
+        for (intptr_t i = 0; i < 60; i++) /* these may start or not */
+            CHECK_EQ(kc_sched_submit(s, i % 2 ? KC_MAIN : KC_WORKER, waits_for_ever, (void *)i),
+                     0);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        CHECK_GT(kc_load_relaxed(&due), 0);
+        CHECK_EQ(kc_load_relaxed(&cleaned), kc_load_relaxed(&due));
+    }
+    CHECK_EQ(kc_sched_destroy(NULL), 0);
+}
+
+static void cleanup_sleeps(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+}
+
+static int parks_with_a_sleeping_cleanup(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_sleeps, NULL), 0);
+    kc_sched_stop(arg);
+    kcoro_park();
+    return 0;
+}
+
+TEST_ABORTS(a_cleanup_that_the_scheduler_runs_at_its_end_may_not_suspend,
+            "may not suspend (rule C6)")
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, parks_with_a_sleeping_cleanup, s), 0);
+    run(s);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static void cleanup_submits(void *arg)
+{
+    CHECK_EQ(kc_sched_submit(arg, KC_WORKER, count_one, NULL), 0);
+    CHECK_EQ(kc_sched_submit(arg, KC_MAIN, count_one, NULL), 0);
+}
+
+static int parks_with_a_submitting_cleanup(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_submits, arg), 0);
+    kc_sched_stop(arg);
+    kcoro_park();
+    return 0;
+}
+
+TEST(what_cleanups_submit_while_the_scheduler_ends_never_starts_and_is_freed)
+{
+    for (int c = 0; c < COUNTS; c++) {
+        kc_sched_t *s = make(counts[c], 0);
+        for (int i = 0; i < 5; i++)
+            CHECK_EQ(
+                kc_sched_submit(s, i ? KC_WORKER : KC_MAIN, parks_with_a_submitting_cleanup, s),
+                0);
+        run(s);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+    }
+    CHECK_EQ(kc_load_relaxed(&counter), 0);
+}
+
+/* A foreign thread wakes a task again and again while its scheduler ends: the wake-up and the end
+ * meet in every order, and neither loses its way. */
+static KC_ATOMIC(kcoro_t *) target;
+
+static int parks_for_ever(void *arg)
+{
+    kc_store_release(&target, kcoro_retain(kcoro_current()));
+    kc_sched_stop(arg);
+    for (;;)
+        kcoro_park();
+    return 0;
+}
+
+static void *thread_unparks(void *arg)
+{
+    kcoro_t *co;
+
+    (void)arg;
+    while (!(co = kc_load_acquire(&target)))
+        sched_yield();
+    while (kcoro_unpark(co) == 0)
+        ;
+    kcoro_release(co);
+    return NULL;
+}
+
+TEST(an_unpark_from_a_foreign_thread_may_race_with_destroy)
+{
+    for (int round = 0; round < 60; round++) {
+        kc_sched_t *s = make(counts[round % 3], 0);
+        pthread_t thread;
+
+        kc_store_relaxed(&target, NULL);
+        CHECK_EQ(pthread_create(&thread, NULL, thread_unparks, NULL), 0);
+        CHECK_EQ(kc_sched_submit(s, round % 2 ? KC_MAIN : KC_WORKER, parks_for_ever, s), 0);
+        run(s);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        pthread_join(thread, NULL);
+    }
+}
