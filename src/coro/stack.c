@@ -302,7 +302,7 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
     kc_stack_t *pile = cache->pile[sc].stack;
 
     pthread_mutex_lock(&pool->lock);
-    bool warm = pool->warm_count + count <= 4 * pile_max(sc);
+    bool warm = pool->warm_count + count <= (size_t)4 * pile_max(sc);
     if (warm) {
         memcpy(pool->warm + pool->warm_count, pile, count * sizeof *pile);
         pool->warm_count += count;

@@ -18,7 +18,7 @@
 enum { SENDERS = 16 };
 
 struct cell {
-    KC_ATOMIC(uint8_t) mark;
+    KC_ATOMIC(uint32_t) mark;
 };
 
 static struct cell *cells;
