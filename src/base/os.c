@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -247,6 +248,11 @@ void kc__os_wait(const void *word, uint32_t expected, int64_t until)
     /* The bitset form takes an absolute time on the monotonic clock. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until == INT64_MAX ? NULL : &t,
             NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+void kc__os_wake_all(const void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void kc__os_wake(const void *word)

@@ -56,7 +56,8 @@ int64_t kc__os_now(void);
 /* Sleeps while *word == expected, until woken, for no reason, or until the time `until` on
  * kc__os_now's clock; INT64_MAX: no limit. */
 void kc__os_wait(const void *word, uint32_t expected, int64_t until);
-void kc__os_wake(const void *word);
+void kc__os_wake(const void *word); /* one */
+void kc__os_wake_all(const void *word);
 
 /* CPUs that this process may use, at least 1. */
 int kc__os_cpus(void);

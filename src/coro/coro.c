@@ -306,6 +306,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_si
 
     if (kc_likely(co != NULL)) {
         kc_store_relaxed(&co->state, KCORO_READY);
+        kc_store_relaxed(&co->owner, UINT32_MAX); /* no thread has this serial: see runs_at_once */
         coro_make_frame(co);
     }
     return co;
@@ -437,7 +438,8 @@ void kcoro_park(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to) && !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
+    if (kc_unlikely(!to) &&
+        (kc_load_relaxed(&me->block.flags) & (KC_CORO_TASK | KC_CORO_ENDING)) != KC_CORO_TASK)
         cannot_leave("kcoro_park");
     /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
      * word. */

@@ -21,8 +21,8 @@
 /* One state more than users see: SUSPENDED because a coroutine that it resumed runs. */
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
-/* block.flags. TASK: owned by a scheduler, which runs, queues and frees it; its owner is 0. ENDING:
- * it is being ended while it was suspended, and its cleanups run. */
+/* block.flags. TASK: owned by a scheduler, which runs, queues and frees it; no thread is its
+ * owner. ENDING: it is being ended while it was suspended, and its cleanups run. */
 enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4, KC_CORO_ENDING = 8 };
 
 /* What the layer above does for coroutines that it owns. This table, which it defines, is the only

@@ -24,6 +24,15 @@ KC_INLINE void kc__queue_push(kc_queue_t *q, kc_block_t *block)
     q->count++;
 }
 
+KC_INLINE void kc__queue_push_front(kc_queue_t *q, kc_block_t *block)
+{
+    block->link.next = q->head;
+    q->head = &block->link;
+    if (!q->tail)
+        q->tail = &block->link;
+    q->count++;
+}
+
 KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
 {
     kc_mpsc_node_t *node = q->head;
@@ -39,18 +48,21 @@ KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
     return kc_container_of(node, kc_block_t, link);
 }
 
-/* Takes block k out, which is there; linear. */
+/* Takes block k out, which is there. Costs k steps. */
 KC_INLINE kc_block_t *kc__queue_take(kc_queue_t *q, size_t k)
 {
-    kc_queue_t before = { NULL, NULL, 0 };
+    kc_mpsc_node_t *before = q->head;
 
-    while (k-- > 0)
-        kc__queue_push(&before, kc__queue_pop(q));
-    kc_block_t *block = kc__queue_pop(q);
-    for (kc_block_t *rest; (rest = kc__queue_pop(q)) != NULL;)
-        kc__queue_push(&before, rest);
-    *q = before;
-    return block;
+    if (k == 0)
+        return kc__queue_pop(q);
+    while (--k > 0)
+        before = before->next;
+    kc_mpsc_node_t *node = before->next;
+    before->next = node->next;
+    if (q->tail == node)
+        q->tail = before;
+    q->count--;
+    return kc_container_of(node, kc_block_t, link);
 }
 
 #endif

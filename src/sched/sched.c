@@ -172,9 +172,14 @@ void kc__sched_arrive(kc_sched_t *s, bool ok)
 
 void kc__sched_meet(kc_sched_t *s)
 {
-    kc_sub_acq_rel(&s->arrived, 1);          /* H2 */
-    while (kc_load_acquire(&s->arrived) > 0) /* H3 */
-        sched_yield();
+    uint32_t left = kc_sub_acq_rel(&s->arrived, 1) - 1; /* H2 */
+
+    if (left == 0)
+        kc__os_wake_all(&s->arrived);
+    else
+        kc__worker_wake(s->main); /* which pumps until it is the only one that is missing */
+    while ((left = kc_load_acquire(&s->arrived)) > 0) /* H3 */
+        kc__os_wait(&s->arrived, left, KC_FOREVER);
 }
 
 static int check_opts(const kc_sched_opts_t *opts)
@@ -273,7 +278,7 @@ static int start_threads(kc_sched_t *s)
     if (kc_load_relaxed(&s->stop) == 0)
         return 0;
     kc_store_relaxed(&s->arrived, (uint32_t)n);
-    kc_store_release(&s->closing, 1); /* H1 */
+    kc_store_release(&s->closing, KC_CLOSING_ALL); /* H1 */
     stop_threads(s, n);
     return rc ? -rc : -ENOMEM;
 }
@@ -303,8 +308,8 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
         s->worker[i]->works = true;
     }
     kc__worker_reset(s->main);
-    s->main->works = s->workers == 0 || (opts->flags & KC_SCHED_MAIN_WORKS);
-    s->members = (((uint64_t)1 << s->workers) - 1) | (s->main->works ? kc__idle_bit(MAIN_BIT) : 0);
+    s->main->works = s->workers == 0;
+    s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
     s->hub = kc__hub_new(s);
     if (!s->hub) {
         sched_retire(s);
@@ -361,6 +366,7 @@ static void pump_begin(kc_sched_t *s)
     if (!kc__idle_leave(&s->idle, s->main->bits))
         while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
             kc__relax();                              /* the wake-up is on its way */
+    s->main->searching = kc_load_relaxed(&s->main->awake) == KC_AWAKE_AS_SEARCHER;
     kc_store_relaxed(&s->main->awake, 0);
     kc_store_relaxed(&s->outside, 0);
     uint64_t count;
@@ -386,6 +392,7 @@ static kc_time_t next_due(kc_sched_t *s)
 static void pump_end(kc_sched_t *s)
 {
     kc__worker_stop_searching(s->main);
+    s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
     s->follow_clock = false;
     s->until_idle = false;
     s->deadline = 0;
@@ -394,7 +401,9 @@ static void pump_end(kc_sched_t *s)
         return;
     kc_time_t due = next_due(s);
     struct itimerspec at = { { 0, 0 }, { 0, 0 } };
-    if (due != KC_FOREVER && !s->virtual_time) {
+    if (s->virtual_time)
+        due = due <= kc_load_relaxed(&s->clock) ? 1 : KC_FOREVER;
+    if (due != KC_FOREVER) {
         due = due < 1 ? 1 : due; /* 0 would disarm it */
         at.it_value = (struct timespec){ (time_t)(due / KC_SEC(1)), (long)(due % KC_SEC(1)) };
     }
@@ -430,6 +439,10 @@ static int nothing_ready(kc_sched_t *s)
 {
     kc_time_t due = kc__worker_next_due(s->main);
 
+    if (s->main->fresh.count > 0) { /* there was no memory for a stack */
+        kc__worker_sleep(s->main, KC_FOREVER);
+        return 0;
+    }
     if (due == KC_FOREVER && (s->virtual_time || s->random)) {
         kc__worker_report(s->main);
         return -EDEADLK;
@@ -452,11 +465,14 @@ int kc_sched_run(kc_sched_t *s)
 {
     int rc = 0;
 
-    if (!s || !may_pump(s))
+    if (!s)
+        return -EINVAL;
+    if (!may_pump(s))
         return -EPERM;
     pump_begin(s);
     s->follow_clock = true;
     s->until_idle = true;
+    s->main->works = s->workers == 0 || (s->flags & KC_SCHED_MAIN_WORKS);
     while (rc == 0) {
         once_more(s);
         bool ran = kc__worker_run_ready(s->main);
@@ -497,7 +513,9 @@ bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at)
 
 static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
 {
-    if (!s || !may_pump(s))
+    if (!s)
+        return -EINVAL;
+    if (!may_pump(s))
         return -EPERM;
     pump_begin(s);
     if (s->virtual_time)
@@ -509,8 +527,13 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
     kc__worker_run_ready(s->main);
     while (wait && kc_load_acquire(&s->flights) > 0) { /* H7 */
         once_more(s);
-        if (!kc__worker_run_ready(s->main))
-            kc__worker_sleep(s->main, kc__timers_next(&s->main->sleepers));
+        if (kc__worker_run_ready(s->main))
+            continue;
+        kc_time_t due = kc__timers_next(&s->main->sleepers);
+        if (s->virtual_time && due != KC_FOREVER)
+            set_clock(s, due);
+        else
+            kc__worker_sleep(s->main, due);
     }
     kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->sleepers);
     bool work = main_has_work(s);
@@ -551,7 +574,9 @@ static int join_fds(int event_fd, int timer_fd)
 
 int kc_sched_fd(kc_sched_t *s)
 {
-    if (!s || kc__worker() != s->main)
+    if (!s)
+        return -EINVAL;
+    if (kc__worker() != s->main)
         return -EPERM;
     if (s->fd >= 0)
         return s->fd;
@@ -592,9 +617,18 @@ int kc_sched_destroy(kc_sched_t *s)
 
     pump_begin(s);
     kc_store_relaxed(&s->arrived, (uint32_t)s->workers + 1);
-    kc_store_release(&s->closing, 1); /* H1 */
+    kc_store_release(&s->closing, KC_CLOSING_WORKERS); /* H1 */
     for (int i = 0; i < s->workers; i++)
         kc__worker_wake(s->worker[i]);
+    s->once = true;
+    while (kc_load_acquire(&s->arrived) > 1) { /* H3 */
+        once_more(s);
+        kc__worker_run_ready(s->main); /* a worker's task may wait for something on main */
+        kc__worker_sleep(s->main, kc__os_now() + KC_MS(1));
+    }
+    s->once = false;
+    kc__worker_stop_searching(s->main);
+    kc_store_release(&s->closing, KC_CLOSING_ALL); /* H1 */
     kc__sched_meet(s);
     kc__worker_close(s->main);
     stop_threads(s, s->workers);

@@ -22,6 +22,9 @@
 /* Main's second bit in sched->idle: it does not pump, so it can be woken by name only. */
 enum { KC_OUTSIDE_BIT = KC_IDLE_MEMBERS - 2 };
 
+/* sched->closing: the workers stop; all threads do. */
+enum { KC_CLOSING_WORKERS = 1, KC_CLOSING_ALL = 2 };
+
 #define KC_TASK_MAGIC 0x7a5cc070u
 #define KC_TOKEN_MAGIC 0x70cec070u
 
@@ -30,6 +33,9 @@ enum {
 }; /* block.flags: part of something larger, which `ended` looks after */
 
 typedef struct kc_worker kc_worker_t;
+
+/* What a sleeping thread is woken for: kc_worker_t.awake. */
+enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 
 /*
  * What runs. Before it starts it is this block alone; then it has a coroutine, whose arg it is. The
@@ -62,6 +68,7 @@ struct kc_worker {
     int bit;              /* I  in sched->idle                                                 */
     uint64_t bits;        /* I  of all ways in which it may sleep                              */
     uint32_t budget;      /* O  switches until the timers are looked at           */
+    uint32_t starts;      /* O  counts tries to start something: every so often the oldest */
     uint32_t turn;        /* O  counts starts and switches, for fairness between the queues    */
     uint64_t random;      /* O  whom to steal from                                             */
     bool searching;       /* O  counted in sched->idle                                         */

@@ -78,13 +78,13 @@ static void unref(kc_token_t *t)
     hub_unref(hub);
 }
 
-/* Sets bits unless one of `not` is set. Returns true if it did. */
-static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t not )
+/* Sets bits if none of `unless` is set. Returns true if it did. */
+static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t unless)
 {
-    uint32_t seen = kc_load_relaxed(&t->state);
+    uint32_t seen = kc_load_acquire(&t->state); /* K4 */
 
     do
-        if (seen & not )
+        if (seen & unless)
             return false;
     while (!kc_cas_acq_rel(&t->state, &seen, seen | bits)); /* K1 */
     return true;
@@ -169,6 +169,7 @@ bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
     bool any = false;
 
     take_cancelled(hub);
+    now -= now == KC_FOREVER; /* a grid that has saturated there is never due */
     while ((timer = kc__timers_pop(&hub->timers, now)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
         any = true;
@@ -253,6 +254,7 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     if (out)
         *out = t;
     if (kc__worker() == s->main) {
+        kc__worker_run_inbox(s->main); /* what others have made before comes before */
         kc__timers_add(&s->hub->timers, &t->timer, due);
         kc__sched_rearm(s);
     } else {

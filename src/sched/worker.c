@@ -96,9 +96,6 @@ static void unlist_started(kc_worker_t *w, kc_task_t *task)
 
 /* ---- waking ---------------------------------------------------------------------------------- */
 
-/* What a sleeping thread is woken for. */
-enum { ASLEEP, BY_NAME, AS_SEARCHER };
-
 static void wake(kc_worker_t *w, uint32_t what_for)
 {
     bool on_fd = w == w->sched->main && kc_load_relaxed(&w->sched->outside);
@@ -113,7 +110,7 @@ static void wake(kc_worker_t *w, uint32_t what_for)
 void kc__worker_wake(kc_worker_t *w)
 {
     if (kc__idle_claim(&w->sched->idle, w->bits))
-        wake(w, BY_NAME);
+        wake(w, KC_AWAKE_BY_NAME);
 }
 
 void kc__sched_wake_any(kc_sched_t *s)
@@ -121,7 +118,7 @@ void kc__sched_wake_any(kc_sched_t *s)
     int bit = kc__idle_pick(&s->idle, s->members);
 
     if (bit >= 0)
-        wake(bit < s->workers ? s->worker[bit] : s->main, AS_SEARCHER);
+        wake(bit < s->workers ? s->worker[bit] : s->main, KC_AWAKE_AS_SEARCHER);
 }
 
 static void send(kc_worker_t *w, kc_block_t *block)
@@ -246,7 +243,7 @@ static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 
     task->co = kc__coro_task(kc__thread(), task_body, task, s->stack_size, s->fp_control);
     if (kc_unlikely(!task->co)) {
-        kc__queue_push(&w->fresh, &task->block);
+        kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
         return NULL;
     }
     list_started(w, task);
@@ -255,13 +252,16 @@ static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 
 static kcoro_t *start_fresh(kc_worker_t *w)
 {
-    kc_block_t *block = kc__queue_pop(&w->fresh);
     void *any = NULL;
+
+    if (w->works && ++w->starts % OLDEST_EVERY == 0 &&
+        kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
+        return start(w, any);
+    kc_block_t *block = kc__queue_pop(&w->fresh);
 
     if (block)
         return start(w, kc_container_of(block, kc_task_t, block));
-    if (w->turn % OLDEST_EVERY != 0 || kc__deque_steal(&w->deque, &any) != KC_STEAL_GOT)
-        any = kc__deque_pop(&w->deque);
+    any = w->works ? kc__deque_pop(&w->deque) : NULL;
     return any ? start(w, any) : NULL;
 }
 
@@ -298,15 +298,19 @@ static kcoro_t *next(kc_worker_t *w)
 {
     kcoro_t *co;
 
-    if (kc_unlikely(kc_load_acquire(&w->sched->closing))) /* W5 */
+    uint32_t closing = kc_load_acquire(&w->sched->closing); /* W5 */
+
+    if (kc_unlikely(closing) && (w != w->sched->main || closing == KC_CLOSING_ALL))
         return NULL;
     if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
     if (kc_unlikely(--w->budget == 0)) {
         w->budget = BUDGET;
         take_due(w);
-        if (w->works)
-            take_injector(w); /* those that are always busy must not leave it to nobody */
+        /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
+         * deque now: somebody who has just searched may have missed it. */
+        if (w->works && take_injector(w))
+            kc__sched_wake_any(w->sched);
         if (stopped(w))
             return NULL;
     }
@@ -360,8 +364,10 @@ static int leave(kc_thread_t *t, kcoro_t *co)
 
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_ENDING))
         kc__usage("kc_sched_destroy", "a cleanup that it runs may not suspend (rule C6)");
-    if (kc_unlikely(me != co))
+    if (kc_unlikely(me != co)) {
         task_of(co)->inner = me;
+        kc_store_relaxed(&me->state, KC_CORO_CALLING); /* nobody else may resume or destroy it */
+    }
     to = to ? entry_of(to) : t->root;
     if (to != me)
         return kc__coro_switch(t, me, to);
@@ -487,6 +493,8 @@ int kc_hop(kc_affinity_t where)
 
     if (!from || !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
         return -EPERM;
+    if (kc_load_relaxed(&me->block.flags) & KC_CORO_ENDING)
+        kc__usage("kc_hop", "a cleanup that kc_sched_destroy runs may not suspend (rule C6)");
     kc_sched_t *s = from->sched;
     if (where < KC_MAIN || where > s->workers)
         return -EINVAL;
@@ -597,7 +605,12 @@ static bool anything_left(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (!kc__mpsc_empty(&w->inbox) || kc_load_acquire(&s->closing)) /* W5 */
+    uint32_t closing = kc_load_acquire(&s->closing); /* W5 */
+    if (!kc__mpsc_empty(&w->inbox) || (closing && w != s->main))
+        return true;
+    if (w == s->main && closing && kc_load_relaxed(&s->arrived) <= 1)
+        return true;
+    if (w == s->main && s->once && !closing && kc_load_relaxed(&s->flights) == 0)
         return true;
     if (stopped(w) || (w == s->main && s->until_idle && kc_load_relaxed(&s->live) == 0))
         return true;
@@ -608,14 +621,14 @@ static void wait_for_wake(kc_worker_t *w, kc_time_t until)
 {
     uint32_t what_for;
 
-    while ((what_for = kc_load_acquire(&w->awake)) == ASLEEP) { /* W2 */
-        kc__os_wait(&w->awake, ASLEEP, until);
+    while ((what_for = kc_load_acquire(&w->awake)) == KC_ASLEEP) { /* W2 */
+        kc__os_wait(&w->awake, KC_ASLEEP, until);
         if (until != KC_FOREVER && kc__os_now() >= until &&
             kc__idle_leave(&w->sched->idle, w->bits))
             return; /* the time has come, and nobody is about to wake us */
     }
-    kc_store_relaxed(&w->awake, ASLEEP);
-    w->searching = what_for == AS_SEARCHER;
+    kc_store_relaxed(&w->awake, KC_ASLEEP);
+    w->searching = what_for == KC_AWAKE_AS_SEARCHER;
 }
 
 void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
@@ -627,16 +640,31 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
             return;
         kc__relax();
     }
+    if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
+        until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
     bool searching = w->searching;
     w->searching = false;
-    kc__idle_enter(&s->idle, w->bit, searching);
-    if (anything_left(w) && kc__idle_leave(&s->idle, w->bits))
+    kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
+    bool left = anything_left(w);
+    /* Who stays up for its own inbox has searched too, and others have relied on that. */
+    if (left && searching && stealable(s))
+        kc__sched_wake_any(s);
+    if (left && kc__idle_leave(&s->idle, w->bits))
         return;
     wait_for_wake(w, until);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------
  * */
+
+/* Empties the ready queue. Who was READY is SUSPENDED then; who waits in a generator stays
+ * CALLING. */
+static void drop_ready(kc_worker_t *w)
+{
+    for (kcoro_t *co; (co = pop_ready(w)) != NULL;)
+        if (kc_load_relaxed(&co->state) == KCORO_READY)
+            kc_store_relaxed(&co->state, KCORO_SUSPENDED);
+}
 
 /* A coroutine that is to be ended must not come through an inbox any more. Whoever has made it
  * READY is about to put it there: then it is waited for. */
@@ -649,8 +677,7 @@ static void withdraw(kc_worker_t *w, kcoro_t *co)
         return;
     while (kc_load_relaxed(&co->state) == KCORO_READY) {
         take_inbox(w);
-        for (kcoro_t *ready; (ready = pop_ready(w)) != NULL;)
-            kc_store_relaxed(&ready->state, KCORO_SUSPENDED);
+        drop_ready(w);
     }
 }
 
@@ -659,13 +686,16 @@ void kc__worker_close(kc_worker_t *w)
     kc_thread_t *t = kc__thread();
 
     take_inbox(w);
-    for (kcoro_t *ready; (ready = pop_ready(w)) != NULL;)
-        kc_store_relaxed(&ready->state, KCORO_SUSPENDED);
+    drop_ready(w);
     if (w == w->sched->main)
         w->sched->again = (kc_queue_t){ NULL, NULL, 0 }; /* those are SUSPENDED already */
     while (w->started) {
         kc_task_t *task = w->started;
+        bool nested = kc_load_relaxed(&task->co->state) == KC_CORO_CALLING;
         withdraw(w, task->co);
+        /* The generators in which it waits may be destroyed now, by its cleanups. */
+        for (kcoro_t *in = task->inner; nested && in != task->co; in = in->resumer)
+            kc_store_relaxed(&in->state, KCORO_SUSPENDED);
         unlist_started(w, task);
         task->rc = -ECANCELED;
         kc__coro_task_end(t, task->co);
@@ -699,6 +729,9 @@ void *kc__worker_main(void *arg)
 
     if (!t) {
         kc__sched_arrive(w->sched, false);
+        while (!kc_load_acquire(&w->sched->closing)) /* W5 */
+            kc__relax();
+        kc__sched_meet(w->sched);
         return NULL;
     }
     t->worker = w;
@@ -751,7 +784,7 @@ void kc__worker_reset(kc_worker_t *w)
     w->turn = 0;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
-    kc_store_relaxed(&w->awake, ASLEEP);
+    kc_store_relaxed(&w->awake, KC_ASLEEP);
     kc__timers_init(&w->sleepers, 0);
     KC_ASSERT(!w->started && !w->ready.head && !w->fresh.head && kc__mpsc_empty(&w->inbox));
 }

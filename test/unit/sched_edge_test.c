@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * sched_edge_test.c - where schedulers, generators, cleanups, pumps and failures meet.
+ */
+#include "base/os.h"
+#include "harness.h"
+#include "sched/sched.h"
+
+#include <kcoro/kcoro.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+static kc_sched_t *make(int workers, uint32_t flags)
+{
+    kc_sched_opts_t opts = { .workers = workers, .flags = flags };
+    kc_sched_t *s = NULL;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    return s;
+}
+
+static void end(kc_sched_t *s)
+{
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static KC_ATOMIC(int) flag;
+
+static int set_flag(void *arg)
+{
+    (void)arg;
+    kc_store_release(&flag, 1);
+    return 0;
+}
+
+static int yields_until_flag(void *arg)
+{
+    (void)arg;
+    while (!kc_load_acquire(&flag))
+        kc_yield();
+    return 0;
+}
+
+/* ---- nobody starves (S7) ------------------------------------------------------------------- */
+
+TEST(a_worker_that_is_always_busy_still_takes_what_foreign_threads_submit)
+{
+    kc_sched_t *s = make(1, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), yields_until_flag, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER, set_flag, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+}
+
+static int resubmits_until_flag(void *arg)
+{
+    if (!kc_load_acquire(&flag))
+        CHECK_EQ(kc_sched_submit(kc_sched_current(), KC_WORKER_AT(0), resubmits_until_flag, arg),
+                 0);
+    return 0;
+}
+
+static int submits_both(void *arg)
+{
+    CHECK_EQ(kc_sched_submit(kc_sched_current(), KC_WORKER, set_flag, NULL), 0);
+    return resubmits_until_flag(arg);
+}
+
+TEST(tasks_that_must_start_here_do_not_starve_those_that_may_start_anywhere)
+{
+    kc_sched_t *s = make(1, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), submits_both, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+}
+
+/* A worker that is woken for its own work must not count as one that looks for others'. */
+static int waits_for_flag(void *arg)
+{
+    (void)arg;
+    while (!kc_load_acquire(&flag))
+        kc__relax();
+    return 0;
+}
+
+TEST(work_for_anybody_is_found_while_another_worker_blocks)
+{
+    kc_sched_t *s = make(2, 0);
+
+    for (int i = 0; i < 50; i++) {
+        kc_store_release(&flag, 0);
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), waits_for_flag, NULL), 0);
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER, set_flag, NULL), 0);
+        CHECK_EQ(kc_sched_run(s), 0);
+    }
+    end(s);
+}
+
+/* ---- tasks are not bare coroutines --------------------------------------------------------- */
+
+static KC_ATOMIC(kcoro_t *) sleeper;
+
+static int sleeps(void *arg)
+{
+    kc_store_release(&sleeper, kcoro_retain(kcoro_current()));
+    CHECK_EQ(kc_sleep(KC_MS(5)), 0);
+    CHECK_EQ(kc_worker_index(), KC_MAIN);
+    return arg ? 1 : 0;
+}
+
+static void *thread_resumes(void *arg)
+{
+    kcoro_t *co;
+
+    while (!(co = kc_load_acquire(&sleeper)))
+        sched_yield();
+    CHECK_EQ(kcoro_resume(co), -EINVAL); /* the first thing that this thread asks of the library */
+    kcoro_release(co);
+    return arg;
+}
+
+TEST(a_fresh_thread_cannot_resume_a_task)
+{
+    pthread_t thread;
+
+    CHECK_EQ(pthread_create(&thread, NULL, thread_resumes, NULL), 0);
+    CHECK_EQ(kc_run(sleeps, NULL, NULL), 0);
+    pthread_join(thread, NULL);
+}
+
+static kcoro_t *shared_generator;
+
+static void generator_sleeps(void *arg)
+{
+    (void)arg;
+    kc_time_t start = kc_now();
+    CHECK_EQ(kc_sleep(KC_MS(5)), 0);
+    CHECK_GE(kc_now() - start, KC_MS(5));
+}
+
+static int waits_in_generator(void *arg)
+{
+    (void)arg;
+    shared_generator = kcoro_create(generator_sleeps, NULL, 0);
+    CHECK_EQ(kcoro_resume(shared_generator), 0);
+    CHECK_EQ(kcoro_state(shared_generator), KCORO_FINISHED);
+    kcoro_destroy(shared_generator);
+    return 0;
+}
+
+static int meddles(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kcoro_state(shared_generator), KCORO_SUSPENDED);
+    CHECK_EQ(kcoro_resume(shared_generator), -EINVAL);
+    return 0;
+}
+
+TEST(a_generator_in_which_a_task_waits_cannot_be_resumed_by_another)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, waits_in_generator, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, meddles, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+}
+
+/* ---- the end (S10) ------------------------------------------------------------------------- */
+
+static int destroyed;
+
+static void destroy_generator(void *co)
+{
+    kcoro_destroy(co);
+    destroyed++;
+}
+
+static void inner_generator(void *arg)
+{
+    (void)arg;
+    kc_sched_stop(kc_sched_current());
+    CHECK_EQ(kc_sleep(KC_SEC(1000)), 0);
+}
+
+static void outer_generator(void *arg)
+{
+    kcoro_t *inner = kcoro_create(inner_generator, arg, 0);
+
+    CHECK_EQ(kc_defer(destroy_generator, inner), 0);
+    CHECK_EQ(kcoro_resume(inner), 0);
+}
+
+static int nests_generators(void *arg)
+{
+    kcoro_t *outer = kcoro_create(outer_generator, arg, 0);
+
+    CHECK_EQ(kc_defer(destroy_generator, outer), 0);
+    return kcoro_resume(outer);
+}
+
+TEST(destroy_ends_a_task_that_waits_inside_nested_generators)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, nests_generators, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+    CHECK_EQ(destroyed, 2);
+}
+
+static KC_ATOMIC(int) started;
+
+static int waits_for_main(void *arg)
+{
+    kc_store_release(&started, 1);
+    CHECK_EQ(kc_sched_submit(arg, KC_MAIN, set_flag, NULL), 0);
+    return waits_for_flag(arg); /* blocks its thread until main has run */
+}
+
+TEST(destroy_pumps_main_work_while_it_waits_for_workers)
+{
+    kc_sched_t *s = make(1, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER, waits_for_main, s), 0);
+    while (!kc_load_acquire(&started))
+        sched_yield();
+    end(s);
+    CHECK_EQ(kc_load_acquire(&flag), 1);
+}
+
+static void (*suspend_call)(void);
+
+static void cleanup_suspends(void *arg)
+{
+    (void)arg;
+    suspend_call();
+}
+
+static int parks_with_cleanup(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_suspends, NULL), 0);
+    kc_sched_stop(arg);
+    kcoro_park();
+    return 0;
+}
+
+static void end_with(void (*call)(void))
+{
+    kc_sched_t *s = make(1, 0);
+
+    suspend_call = call;
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, parks_with_cleanup, s), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+}
+
+static void hop_to_worker(void)
+{
+    (void)!kc_hop(KC_WORKER);
+}
+
+TEST_ABORTS(a_cleanup_at_the_end_may_not_yield, "may not suspend (rule C6)")
+{
+    end_with(kcoro_yield);
+}
+
+TEST_ABORTS(a_cleanup_at_the_end_may_not_park, "may not suspend (rule C6)")
+{
+    end_with(kcoro_park);
+}
+
+TEST_ABORTS(a_cleanup_at_the_end_may_not_hop, "may not suspend (rule C6)")
+{
+    end_with(hop_to_worker);
+}
+
+/* ---- no memory ----------------------------------------------------------------------------- */
+
+static KC_ATOMIC(int) faults;
+
+static bool fail_maps(const char *what)
+{
+    return strcmp(what, "map") == 0 && kc_add_relaxed(&faults, 1) < 3;
+}
+
+TEST(a_task_that_found_no_memory_for_a_stack_is_tried_again)
+{
+    kc_sched_t *s = make(1, 0);
+
+    kc__os_fault = fail_maps;
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), set_flag, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    kc__os_fault = NULL;
+    CHECK_EQ(kc_load_acquire(&flag), 1);
+    CHECK_GE(kc_load_relaxed(&faults), 3);
+    end(s);
+}
+
+static KC_ATOMIC(int) calls;
+static int fail_at;
+
+static bool fail_kth(const char *what)
+{
+    (void)what;
+    return kc_add_relaxed(&calls, 1) + 1 == fail_at;
+}
+
+TEST(create_that_fails_for_want_of_memory_leaves_nothing_and_does_not_hang)
+{
+    kc_sched_t *s = NULL;
+    kc_sched_opts_t opts = { .workers = 3 };
+    int failed = 0, rc = -1;
+
+    CHECK(kcoro_create_main() != NULL);
+    kc__os_fault = fail_kth;
+    for (fail_at = 1; rc != 0 && fail_at < 1000; fail_at++) {
+        kc_store_relaxed(&calls, 0);
+        rc = kc_sched_create(&opts, &s);
+        CHECK(rc == 0 || rc == -ENOMEM);
+        failed += rc != 0;
+    }
+    kc__os_fault = NULL;
+    CHECK_EQ(rc, 0);
+    CHECK_GT(failed, 5);
+    end(s);
+}
+
+/* ---- the pumps (S1, S8) and timers (T2, T6) ------------------------------------------------ */
+
+static int note_index(void *arg)
+{
+    *(int *)arg = kc_worker_index();
+    kc_store_release(&flag, 1);
+    return 0;
+}
+
+static int spawns_for_anybody(void *arg)
+{
+    return kc_sched_submit(kc_sched_current(), KC_WORKER, note_index, arg);
+}
+
+TEST(poll_and_run_expired_never_take_a_workers_task)
+{
+    kc_sched_t *s = make(1, KC_SCHED_MAIN_WORKS);
+
+    for (int i = 0; i < 20; i++) {
+        int seen = 99;
+        kc_store_release(&flag, 0);
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, spawns_for_anybody, &seen), 0);
+        while (!kc_load_acquire(&flag))
+            CHECK_GE(i % 2 ? kc_sched_poll(s, kc_now()) : kc_sched_run_expired(s, kc_now()), 0);
+        CHECK_EQ(seen, 0);
+    }
+    end(s);
+}
+
+static int naps(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_sleep(KC_SEC(5)), 0);
+    return 0;
+}
+
+TEST(run_expired_in_virtual_time_waits_for_an_interval_run_that_sleeps)
+{
+    kc_sched_t *s = make(0, KC_SCHED_VIRTUAL_TIME);
+
+    CHECK_EQ(kc_schedule_interval(s, KC_SEC(60), KC_MAIN, naps, NULL, NULL), 0);
+    CHECK_GE(kc_sched_run_expired(s, kc_now()), 0);
+    CHECK_EQ(kc_now(), KC_SEC(5));
+    end(s);
+}
+
+TEST(run_expired_at_the_end_of_time_returns)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    CHECK_EQ(kc_schedule_interval(s, 1, KC_MAIN, set_flag, NULL, NULL), 0);
+    CHECK_GE(kc_sched_run_expired(s, KC_FOREVER), 0);
+    CHECK_EQ(kc_load_acquire(&flag), 1);
+    end(s);
+}
+
+static int order[2], ordered;
+
+static int note(void *arg)
+{
+    order[ordered++] = (int)(intptr_t)arg;
+    return 0;
+}
+
+static void *thread_schedules(void *arg)
+{
+    CHECK_EQ(kc_schedule_delayed(arg, KC_MS(1), KC_MAIN, note, (void *)1, NULL), 0);
+    return NULL;
+}
+
+TEST(timers_of_other_threads_keep_their_place_in_the_order_of_submission)
+{
+    kc_sched_t *s = make(0, KC_SCHED_VIRTUAL_TIME);
+    pthread_t thread;
+
+    CHECK_EQ(pthread_create(&thread, NULL, thread_schedules, s), 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(kc_schedule_delayed(s, KC_MS(1), KC_MAIN, note, (void *)2, NULL), 0);
+    kc_sched_run_expired(s, kc_now() + KC_MS(1));
+    CHECK_EQ(ordered, 2);
+    CHECK_EQ(order[0], 1);
+    end(s);
+}
+
+TEST(the_descriptor_of_a_virtual_clock_tells_what_is_due_now)
+{
+    kc_sched_t *s = make(0, KC_SCHED_VIRTUAL_TIME);
+    struct pollfd p = { .fd = kc_sched_fd(s), .events = POLLIN };
+
+    CHECK_EQ(poll(&p, 1, 0), 0);
+    CHECK_EQ(kc_schedule_delayed(s, 0, KC_MAIN, set_flag, NULL, NULL), 0);
+    CHECK_EQ(poll(&p, 1, 5000), 1);
+    kc_sched_poll(s, kc_now());
+    CHECK_EQ(kc_load_acquire(&flag), 1);
+    end(s);
+}
+
+TEST(an_argument_that_is_missing_is_einval)
+{
+    CHECK_EQ(kc_sched_run(NULL), -EINVAL);
+    CHECK_EQ(kc_sched_fd(NULL), -EINVAL);
+    CHECK_EQ(kc_sched_poll(NULL, 0), -EINVAL);
+    CHECK_EQ(kc_sched_run_expired(NULL, 0), -EINVAL);
+}
+
+static int does_little(void *arg)
+{
+    (void)arg;
+    return kc_yield();
+}
+
+/* The wait for interval runs ends also if the last one ends just before main goes to sleep. */
+TEST_SLOW(run_expired_does_not_miss_the_end_of_the_last_interval_run, 60000)
+{
+    kc_sched_t *s = make(1, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), yields_until_flag, NULL), 0);
+    CHECK_EQ(kc_schedule_interval(s, 1, KC_WORKER_AT(0), does_little, NULL, NULL), 0);
+    for (int i = 0; i < (kc_test_under_tsan() || kc_test_under_emulation() ? 1000 : 20000); i++)
+        CHECK_GE(kc_sched_run_expired(s, kc_now()), 0);
+    kc_store_release(&flag, 1);
+    end(s);
+}
