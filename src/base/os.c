@@ -10,7 +10,7 @@
  *
  * ORDER    id  site            operation       pairs with   carries; what breaks if weaker
  *          -   guard_kind      relaxed         itself       one word, no other data
- *          -   debug_mode      relaxed         itself       one word, no other data
+ *          -   debug mode      relaxed         itself       one word, no other data
  */
 #define _GNU_SOURCE
 #include "base/os.h"
@@ -46,7 +46,7 @@ bool (*kc__os_fault)(const char *what);
 bool kc__os_old_calls_only;
 
 static KC_ATOMIC(int) guard_kind = KC_GUARD_UNKNOWN;
-static KC_ATOMIC(int) debug_mode = -1;
+KC_ATOMIC(int) kc__os_debug_mode = -1;
 
 static bool fault(const char *what)
 {
@@ -216,15 +216,12 @@ size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why)
     return done;
 }
 
-bool kc__os_debug(void)
+bool kc__os_find_debug(void)
 {
-    int mode = kc_load_relaxed(&debug_mode);
+    const char *value = getenv("KCORO_DEBUG");
+    int mode = value && *value && strcmp(value, "0") != 0;
 
-    if (mode < 0) {
-        const char *value = getenv("KCORO_DEBUG");
-        mode = value && *value && strcmp(value, "0") != 0;
-        kc_store_relaxed(&debug_mode, mode);
-    }
+    kc_store_relaxed(&kc__os_debug_mode, mode);
     return mode;
 }
 

@@ -8,6 +8,7 @@
 #ifndef KC_BASE_OS_H
 #define KC_BASE_OS_H
 
+#include "base/atomic.h"
 #include "base/base.h"
 
 /* Asked before each call below that may fail; true makes the call fail as the kernel would.
@@ -45,8 +46,16 @@ void kc__os_guard_force(kc_guard_kind_t kind); /* tests: use this kind from now 
  */
 size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why);
 
-/* True if the environment variable KCORO_DEBUG is set and not "0". Read once. */
-bool kc__os_debug(void);
+extern KC_ATOMIC(int) kc__os_debug_mode; /* A  -1: not looked up yet */
+bool kc__os_find_debug(void);
+
+/* True if the environment variable KCORO_DEBUG is set and not "0". Looked up once. */
+KC_INLINE bool kc__os_debug(void)
+{
+    int mode = kc_load_relaxed(&kc__os_debug_mode);
+
+    return kc_unlikely(mode < 0) ? kc__os_find_debug() : mode;
+}
 
 size_t kc__os_page_size(void);
 

@@ -70,7 +70,7 @@ kc__switch:
         /* Both stacks have the same frame, so the unwind information holds on the other one too. */
         movq    %rsi, %rsp
         .cfi_remember_state
-        ldmxcsr (%rsp)
+.Lload: ldmxcsr (%rsp)
         cmpw    4(%rsp), %dx
         jne     3f
 .Lrestore:
@@ -103,6 +103,7 @@ kc__switch:
         .cfi_restore_state
 2:      movl    (%rsp), %ecx
         movq    %rsi, %rsp
+.Lcompare:
         xorl    (%rsp), %ecx
         xorw    4(%rsp), %dx
         andl    $0xffc0, %ecx
@@ -132,10 +133,13 @@ kc__switch_then:
         movq    48(%rsp), %rbp
         movq    %rcx, %rdi
         call    *%rdx
-        ldmxcsr (%rsp)
-        fnclex
-        fldcw   4(%rsp)
-        jmp     .Lrestore
+        fnstcw  -8(%rsp)
+        movzwl  -8(%rsp), %edx
+        cmpb    $0, kc__switch_load_mxcsr(%rip)
+        jne     .Lload
+        stmxcsr -8(%rsp)
+        movl    -8(%rsp), %ecx
+        jmp     .Lcompare
         .cfi_endproc
         .size   kc__switch_then, . - kc__switch_then
 
