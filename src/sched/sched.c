@@ -58,8 +58,7 @@ static void set_clock(kc_sched_t *s, kc_time_t now)
         kc_store_relaxed(&s->clock, now);
 }
 
-/* ---- tasks ------------------------------------------------------------------------------------
- * */
+/* ---- tasks --------------------------------------------------------------------------------- */
 
 static kc_task_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
 {
@@ -160,8 +159,7 @@ int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *ca
     return 0;
 }
 
-/* ---- create -----------------------------------------------------------------------------------
- * */
+/* ---- create -------------------------------------------------------------------------------- */
 
 void kc__sched_arrive(kc_sched_t *s, bool ok)
 {
@@ -347,8 +345,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     return 0;
 }
 
-/* ---- run --------------------------------------------------------------------------------------
- * */
+/* ---- run ----------------------------------------------------------------------------------- */
 
 /* True: the caller is s's main thread, on its own stack. */
 static bool may_pump(kc_sched_t *s)
@@ -677,8 +674,7 @@ int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
     return rc < 0 ? rc : result;
 }
 
-/* ---- look -------------------------------------------------------------------------------------
- * */
+/* ---- look ---------------------------------------------------------------------------------- */
 
 int kc_sched_workers(const kc_sched_t *s)
 {

@@ -155,8 +155,7 @@ void kc__task_submit(kc_task_t *task)
     }
 }
 
-/* ---- what comes in ----------------------------------------------------------------------------
- * */
+/* ---- what comes in ------------------------------------------------------------------------- */
 
 static bool take_inbox(kc_worker_t *w)
 {
@@ -226,8 +225,7 @@ kc_time_t kc__worker_next_due(kc_worker_t *w)
     return due < timed ? due : timed;
 }
 
-/* ---- which one is next ------------------------------------------------------------------------
- * */
+/* ---- which one is next --------------------------------------------------------------------- */
 
 static void task_body(void *arg)
 {
@@ -328,8 +326,7 @@ static kcoro_t *next(kc_worker_t *w)
     return NULL;
 }
 
-/* ---- suspending -------------------------------------------------------------------------------
- * */
+/* ---- suspending ---------------------------------------------------------------------------- */
 
 /* The coroutine whose body calls, or the one around it that belongs to a task. NULL: none. */
 static kcoro_t *task_coroutine(kcoro_t *me)
@@ -442,8 +439,7 @@ int kc_yield(void)
     return co ? yield(t, co) : 0;
 }
 
-/* ---- sleeping ---------------------------------------------------------------------------------
- * */
+/* ---- sleeping ------------------------------------------------------------------------------ */
 
 int kc_sleep_until(kc_time_t at)
 {
@@ -474,8 +470,7 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
-/* ---- hopping ----------------------------------------------------------------------------------
- * */
+/* ---- hopping ------------------------------------------------------------------------------- */
 
 /* On the next stack: the task is at rest, so another thread may have it. */
 static void post(void *arg)
@@ -515,8 +510,7 @@ int kc_hop(kc_affinity_t where)
     return 0;
 }
 
-/* ---- the thread's own stack -------------------------------------------------------------------
- * */
+/* ---- the thread's own stack ---------------------------------------------------------------- */
 
 static void enter(kcoro_t *co)
 {
@@ -654,8 +648,7 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
     wait_for_wake(w, until);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------
- * */
+/* ---- the end ------------------------------------------------------------------------------- */
 
 /* Empties the ready queue. Who was READY is SUSPENDED then; who waits in a generator stays
  * CALLING. */
