@@ -1,10 +1,320 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kcoro/job.h - what belongs to the body of a coroutine. So far: its deferred cleanups.
+ * kcoro/job.h - jobs: every coroutine of a scheduler belongs to one, and they form a tree.
+ *
+ *     static int fetch_both(void *arg)            // a body
+ *     {
+ *         int rc = kc_launch(fetch, &arg[0]);     // children of the current job
+ *         if (rc == 0)
+ *             rc = kc_launch(fetch, &arg[1]);
+ *         return rc;
+ *     }
+ *     rc = kc_scope(fetch_both, &pair, &(kc_scope_opts_t){ .timeout = KC_SEC(2) });
+ *
+ * A job ends when its body has returned and all its children have ended: nothing that was launched
+ * inside a scope is alive after it. A child that fails cancels its siblings; its code is the result
+ * of the scope. Cancellation goes down the tree and is level-triggered: every call that can wait
+ * returns -ECANCELED from then on, until the body ends. What did happen is reported as done: the
+ * next call reports the cancellation.
+ *
+ * The current job is the one of the innermost open scope around the caller, else the coroutine's
+ * own. Handles are reference counted; giving one up cancels nobody (kc_job_drop does).
  */
 #ifndef KCORO_JOB_H
 #define KCORO_JOB_H
 
+#include <kcoro/base.h>
+#include <kcoro/call.h>
 #include <kcoro/defer.h>
+#include <kcoro/sched.h>
+#include <kcoro/signal.h>
+#include <kcoro/time.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+KC_BEGIN_DECLS
+
+typedef struct kc_job kc_job_t;
+
+/* ACTIVE -> COMPLETED | FAILED | CANCELLING; CANCELLING -> CANCELLED | FAILED. The last three never
+ * change. */
+typedef enum {
+    KC_JOB_ACTIVE,
+    KC_JOB_CANCELLING,
+    KC_JOB_CANCELLED,
+    KC_JOB_COMPLETED,
+    KC_JOB_FAILED
+} kc_job_state_t;
+
+enum {
+    KC_JOB_SUPERVISOR = 1, /* a child's failure cancels neither it nor its other children        */
+    KC_JOB_DETACHED = 2, /* nobody's child: only the scheduler's end cancels it and waits       */
+    KC_JOB_NOW = 4,      /* starts at once, on this thread; the caller goes on when it suspends */
+    KC_JOB_UNWIND = 8,   /* cancelled at a suspension point, the body is not resumed: its scopes
+                              end and its cleanups run, and that is all                           */
+    KC_JOB_MIGRATE = 16  /* it may be moved to another worker where it suspends                 */
+};
+
+typedef struct {
+    kc_job_t *parent;       /* NULL: the current job                                             */
+    kc_sched_t *sched;      /* NULL: the parent's, or the current one                            */
+    kc_affinity_t affinity; /* KC_WORKER, KC_MAIN, KC_WORKER_AT(i)                               */
+    uint32_t flags;         /* KC_JOB_*                                                          */
+    size_t stack;           /* 0: the scheduler's default                                        */
+    kc_time_t timeout;      /* from the launch; 0: none                                          */
+    kc_time_t grace;        /* how long shields and cleanups hold a cancel back; 0: no limit     */
+    kc_signal_t *signal;    /* also obey this signal's TERMINATE                                 */
+    void (*dispose)(void *arg); /* called instead of fn if it ends without having started        */
+    const char *name;           /* copied, 31 bytes at most                                      */
+} kc_launch_opts_t;
+
+typedef struct {
+    uint32_t flags;       /* KC_JOB_SUPERVISOR                                                   */
+    kc_time_t timeout;    /* 0: none                                                             */
+    kc_time_t grace;      /* 0: that of the job around it                                        */
+    uint32_t max_running; /* so many children at a time are started and not ended; 0: no limit   */
+    kc_signal_t *signal;  /* also obey this signal's TERMINATE                                   */
+    const char *name;     /* copied, 31 bytes at most                                            */
+} kc_scope_opts_t;
+
+/* ---- launch -------------------------------------------------------------------------------- */
+
+/*
+ * Runs fn(arg) as a child of the current job, on the workers.
+ *
+ * Context: a job.  Suspends: no.
+ * Returns: 0; -EINVAL: fn is NULL; -EPERM: there is no current job; -ECANCELED: it is being
+ *          cancelled; -ENOMEM. If it is not 0, fn is never called and arg is still the caller's.
+ */
+KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
+
+/*
+ * The same with options, as a child of opts->parent. out: a handle; NULL: none.
+ *
+ * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
+ * Suspends: with KC_JOB_NOW, until the child suspends or ends.
+ * Returns: 0: exactly one of fn and dispose will be called; -EINVAL: no such place or flag, a
+ *          negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or current
+ *          job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or is a
+ *          closed group; -ENOMEM.
+ * Owns: *out is one reference.
+ */
+KC_API KC_WARN_UNUSED int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,
+                                        kc_job_t **out);
+
+/* ---- scopes -------------------------------------------------------------------------------- */
+
+/*
+ * Runs fn(arg), on the caller's stack, inside a scope: waits for all that was launched in it.
+ *
+ * Context: a job.  Suspends: yes.
+ * Cancel: fn runs in any case, in a scope that is cancelled with its job; its end is waited for.
+ * Returns: 0; what failed first, fn or a child; -ETIMEDOUT: its own timeout; the reason it was
+ *          cancelled for; -EPERM: there is no job; -EINVAL; -ENOMEM: fn was not called. A scope's
+ *          failure never cancels the job around it.
+ */
+KC_API KC_WARN_UNUSED int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts);
+
+/* An open scope. It must not move. The fields are the library's. */
+typedef struct kc_scope {
+    kc_job_t *job;
+    kc_cleanup_t mark;
+} kc_scope_t;
+
+/*
+ * The same inline: what stands between begin and end is the scope. Scopes nest. In a cancelled job
+ * the scope is born cancelled.
+ *
+ * Context: a job.  Suspends: begin no; end yes, and cancellation does not cut that short.
+ * Returns: begin: 0; -EPERM, -EINVAL, -ENOMEM: no scope is open, do not call end. end: as kc_scope.
+ */
+KC_API KC_WARN_UNUSED int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts);
+KC_API KC_WARN_UNUSED int kc_scope_end(kc_scope_t *s);
+
+/* Context: anywhere while s is open.  Returns: its job, borrowed. */
+KC_API kc_job_t *kc_scope_job(kc_scope_t *s);
+
+/* ---- handles ------------------------------------------------------------------------------- */
+
+/* Context: anywhere.  Returns: the current job, borrowed; NULL: none. */
+KC_API kc_job_t *kc_job_current(void);
+
+/* Context: anywhere.  Returns: j.  Owns: one reference more. */
+KC_API kc_job_t *kc_job_retain(kc_job_t *j);
+
+/* Gives one reference up. NULL does nothing.  Context: anywhere. */
+KC_API void kc_job_release(kc_job_t *j);
+
+/* Cancels j, then gives the reference up. NULL does nothing.  Context: anywhere. */
+KC_API void kc_job_drop(kc_job_t *j);
+
+/* Context: anywhere.  Returns: its state now; also when its scheduler is gone. */
+KC_API kc_job_state_t kc_job_state(const kc_job_t *j);
+
+/* Context: anywhere.  Returns: 0, and in *code what kc_job_join gives; -EAGAIN: it goes on. */
+KC_API int kc_job_result(const kc_job_t *j, int *code);
+
+/* Context: anywhere.  Returns: why it was cancelled; 0: it was not. */
+KC_API int kc_job_reason(const kc_job_t *j);
+
+/* Context: anywhere.  Returns: its name, as long as j is there; "": none. */
+KC_API const char *kc_job_name(const kc_job_t *j);
+
+/*
+ * Waits until j has ended: then its body has returned, its cleanups have run, its stack is no
+ * longer used, and the same holds for all below it. Any number may join, any number of times.
+ *
+ * Context: anywhere; a plain thread blocks.  Suspends: yes.
+ * Cancel: -ECANCELED: at once and j goes on; or, if j is below the job that was cancelled, so that
+ *         the cancel reaches it too, when it has ended.
+ * Returns: 0: COMPLETED; its code: FAILED; its reason: CANCELLED; -EDEADLK: j is the caller's own
+ *          job or one above it. kc_job_join_until: -ETIMEDOUT also if it goes on at the deadline.
+ */
+KC_API KC_WARN_UNUSED int kc_job_join(kc_job_t *j);
+KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
+
+/* ---- cancel -------------------------------------------------------------------------------- */
+
+/*
+ * Asks j and all below it to end. The first request counts, and its reason; 0 means -ECANCELED. A
+ * later reason replaces only -ETIMEDOUT. What has not started never will.
+ *
+ * Context: anywhere, handlers included.  Suspends: no; takes time in proportion to what is below j.
+ * Returns: true: this call moved it out of ACTIVE.
+ */
+KC_API bool kc_job_cancel(kc_job_t *j, int reason);
+
+/* Context: a job.  Returns: as kc_job_cancel of the current job. */
+KC_API bool kc_cancel_current(int reason);
+
+/* Context: anywhere.  Returns: the current job is effectively cancelled: no shield holds it back.
+ */
+KC_API bool kc_cancelled(void);
+
+/* Context: anywhere.  Returns: 0; -ECANCELED as any call that can wait. */
+KC_API KC_WARN_UNUSED int kc_check(void);
+
+/* Context: anywhere.  Returns: why the current job was cancelled; 0: it was not. */
+KC_API int kc_cancel_reason(void);
+
+/*
+ * Between begin and end the current job is not effectively cancelled, nor is what is below it: a
+ * cancel that comes is carried out at the outermost end. Shields nest.
+ *
+ * Context: a job.  Suspends: no.
+ * Returns: 0; -ECANCELED: the cancel came first, no shield is open; -EPERM: there is no job.
+ */
+KC_API KC_WARN_UNUSED int kc_shield_begin(void);
+KC_API void kc_shield_end(void);
+
+/* Context: anywhere.  Returns: the signal of j, borrowed: its TERMINATE is kc_job_cancel(j, 0);
+ * other bits reach the slots of j and of all below it. NULL: no memory. */
+KC_API kc_signal_t *kc_job_signal(kc_job_t *j);
+
+/* Context: a job.  Returns: the slot by which the coroutine's own job hears its signal, for
+ * handlers of yours; NULL: after kc_forbid_signal, or no memory. */
+KC_API kc_slot_t *kc_current_slot(void);
+
+/* Cuts the coroutine's own job off for good: only the end of its scheduler cancels it from now on.
+ * In a job that is cancelled already it changes nothing.  Context: a job. */
+KC_API void kc_forbid_signal(void);
+
+/* ---- groups and leases --------------------------------------------------------------------- */
+
+/*
+ * A job without a body: launch into it with .parent, from anywhere. It ends when it is closed and
+ * its children have ended.
+ *
+ * Context: as kc_launch_job.  Returns: as kc_launch_job.  Owns: *out is one reference.
+ */
+KC_API KC_WARN_UNUSED int kc_group_create(const kc_launch_opts_t *opts, kc_job_t **out);
+
+/* No more launches into it.  Context: anywhere.  Returns: 0; -EINVAL: not a group; -EALREADY. */
+KC_API int kc_group_close(kc_job_t *group);
+
+/* Keeps a job open from outside, as a child does. The fields are the library's. */
+typedef struct {
+    kc_job_t *job;
+} kc_lease_t;
+
+/* Context: anywhere.  Returns: 0; -EINVAL: a NULL; -ESHUTDOWN: j has ended. */
+KC_API KC_WARN_UNUSED int kc_lease_take(kc_job_t *j, kc_lease_t *lease);
+
+/* Context: any thread. Runs nothing of the user's.  A lease that is not held is left alone. */
+KC_API void kc_lease_release(kc_lease_t *lease);
+
+/* ---- locals -------------------------------------------------------------------------------- */
+
+/*
+ * A value of the coroutine's own job, which children inherit when they are launched. What a child
+ * sets, its parent does not see. A key is an address of yours.
+ *
+ * Context: a job.  Suspends: no.  Returns: 0; -EPERM: there is no job; -ENOMEM.
+ */
+KC_API KC_WARN_UNUSED int kc_local_set(const void *key, void *value);
+
+/* Context: anywhere.  Returns: the value; NULL: none was set. */
+KC_API void *kc_local_get(const void *key);
+
+/* ---- deferred values ----------------------------------------------------------------------- */
+
+/* A job that hands over a value. */
+typedef struct kc_deferred kc_deferred_t;
+
+typedef enum {
+    KC_DEFERRED_PENDING,
+    KC_DEFERRED_COMPLETED,
+    KC_DEFERRED_FAILED,
+    KC_DEFERRED_CANCELED
+} kc_deferred_state_t;
+
+/* As kc_launch and kc_launch_job, with a handle to the value.
+ * Context: as there.  Returns, Owns: as there. */
+KC_API KC_WARN_UNUSED int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out);
+KC_API KC_WARN_UNUSED int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,
+                                       kc_deferred_t **out);
+
+/* What the await of the coroutine's own job hands over.  Context: a job. */
+KC_API void kc_set_payload(void *payload);
+
+/* Joins, and hands over the value; NULL if it did not complete. payload may be NULL.
+ * Context: anywhere.  Suspends, Cancel, Returns: as kc_job_join. */
+KC_API KC_WARN_UNUSED int kc_await(kc_deferred_t *d, void **payload);
+
+/* The same without waiting.  Context: anywhere.  Returns: -EAGAIN: pending; else as kc_await. */
+KC_API int kc_deferred_get(kc_deferred_t *d, void **payload);
+
+/* Context: anywhere.  Returns: its state now. */
+KC_API kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d);
+
+/* Context: anywhere.  Returns: its job, borrowed. */
+KC_API kc_job_t *kc_deferred_job(kc_deferred_t *d);
+
+/* Context: anywhere.  Returns: d.  Owns: one reference more. */
+KC_API kc_deferred_t *kc_deferred_retain(kc_deferred_t *d);
+
+/* Gives one reference up; the last one cancels a promise that is pending.  Context: anywhere. */
+KC_API void kc_deferred_release(kc_deferred_t *d);
+
+/*
+ * A child without a coroutine, which somebody completes from outside. The job around it waits for
+ * it. Cancelled, it is CANCELED at once.
+ *
+ * Context: as kc_launch_job.  Returns: as kc_launch_job.  Owns: *out is one reference.
+ */
+KC_API KC_WARN_UNUSED int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out);
+
+/*
+ * Keeps a promise: rc 0 with a value, -ECANCELED, or a failure.
+ *
+ * Context: any thread.  Suspends: no.
+ * Returns: 0; -EALREADY: it was completed before; -ECANCELED: it was cancelled before; -EINVAL: d
+ *          is no promise.
+ */
+KC_API int kc_promise_complete(kc_deferred_t *d, int rc, void *payload);
+
+KC_END_DECLS
 
 #endif

@@ -6,10 +6,12 @@
 #define KCORO_KCORO_H
 
 #include <kcoro/call.h>
+#include <kcoro/collect.h>
 #include <kcoro/coro.h>
 #include <kcoro/defer.h>
 #include <kcoro/job.h>
 #include <kcoro/sched.h>
+#include <kcoro/signal.h>
 #include <kcoro/time.h>
 #include <kcoro/timer.h>
 

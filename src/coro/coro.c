@@ -165,10 +165,10 @@ static void coro_main(void *arg)
     if (kc_unlikely(kc__tools))
         kc__tools_arrive(&co->tool);
     live("start of a coroutine", co);
+    if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
+        kc__coro_host.run(co);
     co->fn(co->arg);
     kc__defer_run(co);
-    if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
-        kc__coro_host.ended(co);
     switch_for_good(co, co->resumer);
 }
 
@@ -300,9 +300,9 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
     return true;
 }
 
-kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_size, uint64_t fp)
+kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp)
 {
-    kcoro_t *co = coro_new(t, KC_CORO_TASK, fn, arg, stack_size, fp);
+    kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
     if (kc_likely(co != NULL)) {
         kc_store_relaxed(&co->state, KCORO_READY);
@@ -438,9 +438,12 @@ void kcoro_park(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to) &&
-        (kc_load_relaxed(&me->block.flags) & (KC_CORO_TASK | KC_CORO_ENDING)) != KC_CORO_TASK)
-        cannot_leave("kcoro_park");
+    if (kc_unlikely(!to)) {
+        if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
+            cannot_leave("kcoro_park");
+        if (!kc__coro_host.parks(me))
+            return;
+    }
     /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
      * word. */
     kc_store_relaxed(&me->state, KCORO_PARKED);
@@ -597,13 +600,6 @@ static kc_thread_t *thread_to_free_on(const char *call)
     return t;
 }
 
-void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
-{
-    kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_ENDING);
-    coro_end(t, co, kc_load_acquire(&co->state)); /* C4 */
-    kcoro_release(co);
-}
-
 kcoro_t *kcoro_retain(kcoro_t *co)
 {
     uint32_t before = kc_add_relaxed(&live("kcoro_retain", co)->refs, 1);
@@ -632,6 +628,12 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
         return;
     }
     kc__block_put(&t->blocks, &co->block);
+}
+
+void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
+{
+    coro_end(t, co, KCORO_FINISHED);
+    drop("end of a task", t, co);
 }
 
 void kcoro_release(kcoro_t *co)

@@ -21,17 +21,18 @@
 /* One state more than users see: SUSPENDED because a coroutine that it resumed runs. */
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
-/* block.flags. TASK: owned by a scheduler, which runs, queues and frees it; no thread is its
- * owner. ENDING: it is being ended while it was suspended, and its cleanups run. */
-enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4, KC_CORO_ENDING = 8 };
+/* block.flags. TASK: the body of a job: a scheduler runs, queues and frees it; no thread is its
+ * owner. */
+enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4 };
 
-/* What the layer above does for coroutines that it owns. This table, which it defines, is the only
+/* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */
 struct kc_coro_host {
-    int (*yield)(kcoro_t *me);  /* lets others run; 0                                         */
-    int (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me; 0      */
-    void (*ready)(kcoro_t *co); /* co went from PARKED to READY: queues it; any thread        */
-    void (*ended)(kcoro_t *me); /* the function has returned: does not come back              */
+    void (*run)(kcoro_t *me);    /* the body, on its own stack: does not come back             */
+    void (*yield)(kcoro_t *me);  /* lets others run                                           */
+    bool (*parks)(kcoro_t *me);  /* false: it must not park now                               */
+    void (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me        */
+    void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
 };
 extern const struct kc_coro_host kc__coro_host;
 
@@ -49,11 +50,17 @@ struct kcoro {
     KC_ATOMIC(uint32_t) refs;  /* A                                                           */
     kc_stack_t stack;          /* O   0: given back, or the root                              */
     kc_tool_t tool;            /* O                                                           */
-    kcoro_fn_t fn;             /* I                                                           */
-    void *arg;                 /* I                                                           */
-    kc_cleanup_t *cleanups;    /* O   newest first                                            */
-    uint64_t id;               /* I                                                           */
-    char name[32];             /* O                                                           */
+    union {
+        kcoro_fn_t fn;  /* I                                                                 */
+        kcoro_t *inner; /* O  TASK, at rest: the coroutine inside it that waits, mostly itself */
+    };
+    union {
+        void *arg;            /* I                                                            */
+        struct kc_task *task; /* O  TASK: the job of the innermost open scope, else its own    */
+    };
+    kc_cleanup_t *cleanups; /* O   newest first                                            */
+    uint64_t id;            /* I                                                           */
+    char name[32];          /* O                                                           */
 };
 
 _Static_assert(sizeof(struct kcoro) <= KC_BLOCK_SIZE, "a coroutine fits a block");
@@ -64,7 +71,7 @@ _Static_assert(offsetof(struct kcoro, tool) + sizeof(kc_tool_t) <= KC_CACHE_LINE
 void kc__coro_root(kc_thread_t *t, kc_block_t *block);
 
 /* A coroutine for the scheduler layer, READY to be switched to. NULL: no memory. */
-kcoro_t *kc__coro_task(kc_thread_t *t, kcoro_fn_t fn, void *arg, size_t stack_size, uint64_t fp);
+kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp);
 
 /* me, whose state is set, leaves for `to`; returns 0 when it runs again, on whatever thread. Call
  * it last: what returns after a switch is mispredicted (docs/design/switch.md). */
@@ -74,7 +81,7 @@ int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
                           void (*then)(void *arg), void *arg);
 
-/* Ends a scheduler's coroutine that is at rest: its cleanups, its stack, its reference. */
+/* A scheduler's coroutine has left its stack for good, or never ran: gives back what it has. */
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
 
 /* Runs and removes all cleanups, newest first, those included that they add. */

@@ -6,19 +6,15 @@
  *          the tasks that have not ended. The main thread is a worker that is only there while
  *          somebody pumps.
  *
- * SHAPE    destroy: closing = 1 --> every thread runs its coroutine until it suspends, and comes to
- *          kc__sched_meet --> all are there: nothing runs, nothing hops any more --> each ends what
- *          is its own --> the threads end --> main drops what cleanups have submitted meanwhile.
+ * SHAPE    destroy: all jobs are cancelled --> main pumps until none is left --> the workers end.
  *
  * ORDER    id  site              operation      pairs with   carries; what breaks if weaker
- *          H1  destroy: closing  store_release  worker.c W5  (the flag alone)
- *          H2  meet: arrived     sub_acq_rel    H3           all that ran before; a thread would
- *                                                            end what another still runs
- *          H3  meet: arrived     load_acquire   H2
- *          H4  task_ended: live  sub_acq_rel    H5           what the task wrote
- *          H5  run: live         load_acquire   H4           who ran the scheduler reads old data
+ *          H1  stop: closing     store_release  worker.c W5  the last messages, for the inbox
+ *          H2  arrive: arrived   sub_acq_rel    H3           the worker's own structure
+ *          H3  start: arrived    load_acquire   H2
  *          H6  pump: awake       load_acquire   worker.c W1  (the word alone)
  *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
+ *          H8  pump: done        load_acquire   wait.c A2    the result of what is waited for
  */
 #define _GNU_SOURCE
 #include "base/os.h"
@@ -51,112 +47,18 @@ kc_time_t kc__sched_now(const kc_sched_t *s)
     return s->virtual_time ? kc_load_relaxed(&s->clock) : kc__os_now();
 }
 
+kc_time_t kc__sched_after(const kc_sched_t *s, kc_time_t ns)
+{
+    kc_time_t now = kc__sched_now(s);
+
+    return ns > KC_FOREVER - now ? KC_FOREVER : now + ns;
+}
+
 /* Virtual time never goes back. */
 static void set_clock(kc_sched_t *s, kc_time_t now)
 {
     if (now > kc_load_relaxed(&s->clock))
         kc_store_relaxed(&s->clock, now);
-}
-
-/* ---- tasks --------------------------------------------------------------------------------- */
-
-static kc_task_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
-{
-    kc_thread_t *t = kc__thread_make();
-    kc_block_t *block = t ? kc__block_get(&t->blocks) : NULL;
-
-    if (!block)
-        return NULL;
-    kc_task_t *task = kc_container_of(block, kc_task_t, block);
-    kc_store_relaxed(&task->block.flags, 0);
-    task->fn = fn;
-    task->arg = arg;
-    task->sched = s;
-    task->co = NULL;
-    task->inner = NULL;
-    task->worker = NULL;
-    task->ended = NULL;
-    task->owner = NULL;
-    task->where = where;
-    task->rc = 0;
-    kc_store_relaxed(&task->block.magic, KC_TASK_MAGIC);
-    return task;
-}
-
-void kc__task_ended(kc_task_t *task)
-{
-    kc_sched_t *s = task->sched;
-
-    if (!(kc_load_relaxed(&task->block.flags) & KC_TASK_EMBEDDED)) {
-        if (task->ended)
-            task->ended(task);
-        kc__block_put(&kc__thread()->blocks, &task->block);
-    } else {
-        task->ended(task); /* it may be gone now */
-    }
-    if (kc_sub_acq_rel(&s->live, 1) == 1) /* H4 */
-        kc__worker_wake(s->main);
-}
-
-static bool exists(const kc_sched_t *s, kc_affinity_t where)
-{
-    return where >= KC_MAIN && where <= s->workers;
-}
-
-void kc__task_go(kc_task_t *task)
-{
-    kc_add_relaxed(&task->sched->live, 1);
-    kc__task_submit(task);
-}
-
-int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
-{
-    if (!s || !fn || !exists(s, where))
-        return -EINVAL;
-    kc_task_t *task = task_new(s, where, fn, arg);
-    if (!task)
-        return -ENOMEM;
-    kc__task_go(task);
-    return 0;
-}
-
-static void drop_chain(kc_task_t *first)
-{
-    while (first) {
-        kc_task_t *next = first->next;
-        kc__block_put(&kc__thread()->blocks, &first->block);
-        first = next;
-    }
-}
-
-int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
-{
-    kc_task_t *first = NULL, *last = NULL;
-
-    if (!s || !exists(s, where) || (n > 0 && !calls))
-        return -EINVAL;
-    for (size_t i = 0; i < n; i++)
-        if (!calls[i].fn)
-            return -EINVAL;
-    for (size_t i = 0; i < n; i++) {
-        kc_task_t *task = task_new(s, where, calls[i].fn, calls[i].arg);
-        if (!task) {
-            drop_chain(first);
-            return -ENOMEM;
-        }
-        task->next = NULL;
-        if (last)
-            last->next = task;
-        else
-            first = task;
-        last = task;
-    }
-    while (first) {
-        kc_task_t *next = first->next;
-        kc__task_go(first);
-        first = next;
-    }
-    return 0;
 }
 
 /* ---- create -------------------------------------------------------------------------------- */
@@ -166,18 +68,6 @@ void kc__sched_arrive(kc_sched_t *s, bool ok)
     if (!ok)
         kc_store_relaxed(&s->stop, 1);
     kc_sub_acq_rel(&s->arrived, 1); /* H2 */
-}
-
-void kc__sched_meet(kc_sched_t *s)
-{
-    uint32_t left = kc_sub_acq_rel(&s->arrived, 1) - 1; /* H2 */
-
-    if (left == 0)
-        kc__os_wake_all(&s->arrived);
-    else
-        kc__worker_wake(s->main); /* which pumps until it is the only one that is missing */
-    while ((left = kc_load_acquire(&s->arrived)) > 0) /* H3 */
-        kc__os_wait(&s->arrived, left, KC_FOREVER);
 }
 
 static int check_opts(const kc_sched_opts_t *opts)
@@ -208,6 +98,7 @@ static void sched_retire(kc_sched_t *s)
     if (s->hub)
         kc__hub_close(s->hub);
     s->hub = NULL;
+    kc__task_host.close(s);
     if (s->fd >= 0) {
         close(s->fd);
         close(s->event_fd);
@@ -251,9 +142,10 @@ static kc_sched_t *sched_alloc(int workers)
     return NULL;
 }
 
-/* Ends the threads 0...n-1, which have started. */
+/* Ends the threads 0...n-1, which have started. No task is left. */
 static void stop_threads(kc_sched_t *s, int n)
 {
+    kc_store_release(&s->closing, 1); /* H1 */
     for (int i = 0; i < n; i++)
         kc__worker_wake(s->worker[i]);
     for (int i = 0; i < n; i++)
@@ -275,8 +167,6 @@ static int start_threads(kc_sched_t *s)
         sched_yield();
     if (kc_load_relaxed(&s->stop) == 0)
         return 0;
-    kc_store_relaxed(&s->arrived, (uint32_t)n);
-    kc_store_release(&s->closing, KC_CLOSING_ALL); /* H1 */
     stop_threads(s, n);
     return rc ? -rc : -ENOMEM;
 }
@@ -300,7 +190,11 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->stop, 0);
     kc_store_relaxed(&s->closing, 0);
     kc_store_relaxed(&s->outside, 0);
+    kc_store_relaxed(&s->holds, 0);
+    kc_store_relaxed(&s->forbids, 0);
     kc_store_relaxed(&s->clock, 0);
+    for (int i = 0; i < KC_COUNTERS; i++)
+        kc_store_relaxed(&s->counter[i], 0);
     for (int i = 0; i < s->workers; i++) {
         kc__worker_reset(s->worker[i]);
         s->worker[i]->works = true;
@@ -309,11 +203,10 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     s->main->works = s->workers == 0;
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
     s->hub = kc__hub_new(s);
-    if (!s->hub) {
-        sched_retire(s);
-        return NULL;
-    }
-    return s;
+    if (s->hub && kc__task_host.open(s) == 0)
+        return s;
+    sched_retire(s);
+    return NULL;
 }
 
 int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
@@ -380,7 +273,7 @@ static bool main_has_work(kc_sched_t *s)
 /* When main has something to do by itself; KC_FOREVER: never. */
 static kc_time_t next_due(kc_sched_t *s)
 {
-    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->sleepers);
+    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
 
     return timed < sleeper ? timed : sleeper;
 }
@@ -392,6 +285,8 @@ static void pump_end(kc_sched_t *s)
     s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
     s->follow_clock = false;
     s->until_idle = false;
+    s->stoppable = false;
+    s->done = NULL;
     s->deadline = 0;
     s->once = false;
     if (s->fd < 0)
@@ -440,11 +335,12 @@ static int nothing_ready(kc_sched_t *s)
         kc__worker_sleep(s->main, KC_FOREVER);
         return 0;
     }
-    if (due == KC_FOREVER && (s->virtual_time || s->random)) {
-        kc__worker_report(s->main);
+    if (due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable &&
+        !kc__task_host.held_open(s)) {
+        kc__task_host.report(s);
         return -EDEADLK;
     }
-    if (s->virtual_time)
+    if (s->virtual_time && due != KC_FOREVER)
         set_clock(s, due);
     else
         kc__worker_sleep(s->main, due);
@@ -458,48 +354,57 @@ static void once_more(kc_sched_t *s)
         kc__queue_push(&s->main->ready, b);
 }
 
-int kc_sched_run(kc_sched_t *s)
+/* Pumps until nothing is left, or until it is stopped where it may be. */
+static int pump_all(kc_sched_t *s)
 {
     int rc = 0;
 
+    s->until_idle = true;
+    while (rc == 0) {
+        once_more(s);
+        bool ran = kc__worker_run_ready(s->main);
+        if (s->stoppable && kc_load_relaxed(&s->stop)) {
+            kc_store_relaxed(&s->stop, 0);
+            break;
+        }
+        if (kc__task_host.idle(s))
+            break;
+        if (!ran)
+            rc = nothing_ready(s);
+    }
+    return rc;
+}
+
+int kc_sched_run(kc_sched_t *s)
+{
     if (!s)
         return -EINVAL;
     if (!may_pump(s))
         return -EPERM;
     pump_begin(s);
     s->follow_clock = true;
-    s->until_idle = true;
+    s->stoppable = true;
     s->main->works = s->workers == 0 || (s->flags & KC_SCHED_MAIN_WORKS);
-    while (rc == 0) {
-        once_more(s);
-        bool ran = kc__worker_run_ready(s->main);
-        if (kc_load_relaxed(&s->stop)) {
-            kc_store_relaxed(&s->stop, 0);
-            break;
-        }
-        if (kc_load_acquire(&s->live) == 0) /* H5 */
-            break;
-        if (!ran)
-            rc = nothing_ready(s);
-    }
+    int rc = pump_all(s);
     pump_end(s);
     return rc;
 }
 
-bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at)
+bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t) * done)
 {
     if (!may_pump(s))
         return false;
     pump_begin(s);
     s->follow_clock = true;
-    s->deadline = at;
-    while (kc_now() < at) {
+    s->deadline = at == KC_FOREVER ? 0 : at;
+    s->done = done;
+    while (!(done && kc_load_acquire(done) == KC_DONE) && kc_now() < at) { /* H8 */
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
         kc_time_t due = kc__worker_next_due(s->main);
         due = due < at ? due : at;
-        if (s->virtual_time)
+        if (s->virtual_time && due != KC_FOREVER)
             set_clock(s, due);
         else
             kc__worker_sleep(s->main, due);
@@ -526,13 +431,13 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
-        kc_time_t due = kc__timers_next(&s->main->sleepers);
+        kc_time_t due = kc__timers_next(&s->main->alarms);
         if (s->virtual_time && due != KC_FOREVER)
             set_clock(s, due);
         else
             kc__worker_sleep(s->main, due);
     }
-    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->sleepers);
+    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
     bool work = main_has_work(s);
     kc_time_t clock = kc_now();
     pump_end(s);
@@ -613,65 +518,14 @@ int kc_sched_destroy(kc_sched_t *s)
         return -EPERM;
 
     pump_begin(s);
-    kc_store_relaxed(&s->arrived, (uint32_t)s->workers + 1);
-    kc_store_release(&s->closing, KC_CLOSING_WORKERS); /* H1 */
-    for (int i = 0; i < s->workers; i++)
-        kc__worker_wake(s->worker[i]);
-    s->once = true;
-    while (kc_load_acquire(&s->arrived) > 1) { /* H3 */
-        once_more(s);
-        kc__worker_run_ready(s->main); /* a worker's task may wait for something on main */
-        kc__worker_sleep(s->main, kc__os_now() + KC_MS(1));
-    }
-    s->once = false;
-    kc__worker_stop_searching(s->main);
-    kc_store_release(&s->closing, KC_CLOSING_ALL); /* H1 */
-    kc__sched_meet(s);
-    kc__worker_close(s->main);
+    kc__task_host.shut(s);
+    pump_all(s);
+    pump_end(s);
     stop_threads(s, s->workers);
-
-    /* What cleanups have submitted while they ended. */
-    for (kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector); node;) {
-        kc_mpsc_node_t *next = node->next;
-        kc__mpsc_push(&s->main->inbox, node);
-        node = next;
-    }
-    for (int i = 0; i < s->workers; i++)
-        kc__worker_drop_fresh(s->worker[i]);
-    kc__worker_drop_fresh(s->main);
-    KC_ASSERT(kc_load_relaxed(&s->live) == 0);
+    kc__worker_run_inbox(s->main); /* alarms that were no longer wanted */
     t->worker = NULL;
     sched_retire(s);
     return 0;
-}
-
-static void root_ended(kc_task_t *task)
-{
-    *(int *)task->owner = task->rc;
-}
-
-int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
-{
-    kc_sched_opts_t defaults = { .flags = KC_SCHED_MAIN_WORKS };
-    kc_sched_t *s;
-    int result = -ECANCELED;
-
-    if (!fn)
-        return -EINVAL;
-    int rc = kc_sched_create(opts ? opts : &defaults, &s);
-    if (rc < 0)
-        return rc;
-    kc_task_t *task = task_new(s, KC_MAIN, fn, arg);
-    if (!task) {
-        kc_sched_destroy(s);
-        return -ENOMEM;
-    }
-    task->ended = root_ended;
-    task->owner = &result;
-    kc__task_go(task);
-    rc = kc_sched_run(s);
-    kc_sched_destroy(s);
-    return rc < 0 ? rc : result;
 }
 
 /* ---- look ---------------------------------------------------------------------------------- */

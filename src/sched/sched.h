@@ -19,66 +19,115 @@
 
 #include <pthread.h>
 
+/* kc_sched_t.done: what the thread waits for has come. */
+enum { KC_DONE = 2 };
+
 /* Main's second bit in sched->idle: it does not pump, so it can be woken by name only. */
 enum { KC_OUTSIDE_BIT = KC_IDLE_MEMBERS - 2 };
 
-/* sched->closing: the workers stop; all threads do. */
-enum { KC_CLOSING_WORKERS = 1, KC_CLOSING_ALL = 2 };
-
 #define KC_TASK_MAGIC 0x7a5cc070u
 #define KC_TOKEN_MAGIC 0x70cec070u
-
-enum {
-    KC_TASK_EMBEDDED = 1
-}; /* block.flags: part of something larger, which `ended` looks after */
 
 typedef struct kc_worker kc_worker_t;
 
 /* What a sleeping thread is woken for: kc_worker_t.awake. */
 enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 
+/* In kc_task_t.word: it must not start. All other bits are the layer above's. */
+#define KC_TASK_STOP ((uint64_t)1 << 63)
+
 /*
- * What runs. Before it starts it is this block alone; then it has a coroutine, whose arg it is. The
- * layer above attaches by `ended`.
+ * What runs: the head of a job (flow/job.h), which is all that this layer knows of it. Before it
+ * starts it has no coroutine, and so no stack.
  */
 typedef struct kc_task {
-    kc_block_t block;     /*    magic; link: in an inbox or list while it has not started    */
-    kc_fn_t fn;           /* I                                                              */
-    void *arg;            /* I                                                              */
-    kc_sched_t *sched;    /* I                                                              */
-    kcoro_t *co;          /* O  NULL: not started                                           */
-    kcoro_t *inner;       /* O  at rest: the coroutine inside it that waits, mostly co       */
-    kc_worker_t *worker;  /* O  whose thread it runs on                                      */
-    struct kc_task *next; /* O  in the worker's list of started tasks                       */
-    struct kc_task *prev;
-    /* I  called once, off its stack, before the block is freed; NULL: nobody asks */
-    void (*ended)(struct kc_task *task);
-    void *owner;         /* I  for `ended`                                                  */
-    bool hops;           /* O  on its way to another thread: on no list of started ones      */
-    kc_affinity_t where; /* I  where it is to start                                         */
-    int rc;              /* O  what fn returned; -ECANCELED: it was not called               */
+    kc_block_t block;         /*    magic; link: queued while not started, then a message    */
+    KC_ATOMIC(uint64_t) word; /* A                                                           */
+    KC_ATOMIC(kc_worker_t *)
+    worker;      /* A  whose thread it is on; not started: some thread of its scheduler       */
+    kcoro_t *co; /* O  NULL: not started                                                      */
+    union {
+        kc_fn_t fn;    /* I  until it starts */
+        void *payload; /* O  then: what await hands over */
+    };
+    union {
+        void *arg;            /* I  until it starts */
+        struct kc_wait *wait; /* O  then: what its body waits for; NULL: nothing */
+    };
+    int8_t where;   /* I  where it is to start: a kc_affinity_t                              */
+    uint8_t kind;   /* O  why it waits, for those who look: kc_wait_kind_t                    */
+    uint16_t held;  /* O  locks that its body holds                                          */
+    uint32_t depth; /* I  in the tree of jobs                                                */
 } kc_task_t;
 
-_Static_assert(sizeof(kc_task_t) <= KC_BLOCK_SIZE, "a queued task is one block");
+_Static_assert(sizeof(kc_task_t) == KC_CACHE_LINE, "the head of a job is one cache line");
+
+/* What the layer above does for the tasks of this one. This table, which it defines, is the only
+ * way up from here. */
+struct kc_task_host {
+    /* Gives it a coroutine: 0. -ENOMEM: it is kept for later. -ECANCELED: it has been ended. */
+    int (*start)(kc_task_t *task);
+    void (*ended)(kc_task_t *task); /* its coroutine has left its stack for good and is gone  */
+    void (*message)(kc_block_t *block); /* one of its own has come through an inbox           */
+    int (*open)(kc_sched_t *s);         /* a scheduler begins: 0 or -ENOMEM                   */
+    void (*close)(kc_sched_t *s);       /* it ends, and nothing is left in it                 */
+    void (*shut)(kc_sched_t *s);        /* all that is left in it is to end                   */
+    bool (*idle)(kc_sched_t *s);        /* nothing is left in it                              */
+    bool (*held_open)(kc_sched_t *s);   /* something is left that another thread may end      */
+    void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
+    /* A task that is nobody's child, for later: ended(owner) is called at its end. NULL: no memory
+     */
+    kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                       void (*ended)(void *owner), void *owner);
+    void (*go)(kc_task_t *task);   /* queues what make has made */
+    void (*drop)(kc_task_t *task); /* frees what make has made and go has not queued */
+};
+extern const struct kc_task_host kc__task_host;
+
+/* Something to be done at a time, on the thread whose timers it is in. */
+typedef struct kc_alarm {
+    kc_timer_t timer;
+    void (*ring)(struct kc_alarm *alarm);
+} kc_alarm_t;
+
+/* What is counted; kc_metrics tells. */
+typedef enum {
+    KC_COUNT_CREATED,
+    KC_COUNT_COMPLETED,
+    KC_COUNT_FAILED,
+    KC_COUNT_CANCELLED,
+    KC_COUNT_CANCELLATIONS,
+    KC_COUNT_WAITS,
+    KC_COUNT_WAKES,
+    KC_COUNT_SWITCHES,
+    KC_COUNT_SPAWNS,
+    KC_COUNT_STEALS,
+    KC_COUNT_PARKS,
+    KC_COUNT_TIMERS,
+    KC_COUNTERS
+} kc_counter_t;
 
 /* A thread of a scheduler: a worker, or the main thread. */
 struct kc_worker {
-    kc_sched_t *sched;    /* I                                                                */
-    int index;            /* I  0...workers-1, or KC_MAIN                                      */
-    int bit;              /* I  in sched->idle                                                 */
-    uint64_t bits;        /* I  of all ways in which it may sleep                              */
-    uint32_t budget;      /* O  switches until the timers are looked at           */
-    uint32_t starts;      /* O  counts tries to start something: every so often the oldest */
-    uint32_t turn;        /* O  counts starts and switches, for fairness between the queues    */
-    uint64_t random;      /* O  whom to steal from                                             */
-    bool searching;       /* O  counted in sched->idle                                         */
-    bool works;           /* O  takes what any worker may do                                   */
-    kc_queue_t ready;     /* O  coroutines that may run                                        */
-    kc_queue_t fresh;     /* O  tasks that must start here                                     */
-    kc_deque_t deque;     /*    tasks that may start anywhere; others steal                     */
-    kc_timers_t sleepers; /* O                                                                */
-    kc_task_t *started;   /* O  all that have a coroutine here                                 */
-    pthread_t thread;     /* M                                                                */
+    kc_sched_t *sched;  /* I                                                                */
+    int index;          /* I  0...workers-1, or KC_MAIN                                      */
+    int bit;            /* I  in sched->idle                                                 */
+    uint64_t bits;      /* I  of all ways in which it may sleep                              */
+    uint32_t budget;    /* O  switches until the timers are looked at           */
+    uint32_t starts;    /* O  counts tries to start something: every so often the oldest */
+    uint32_t turn;      /* O  counts starts and switches, for fairness between the queues    */
+    uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
+    uint64_t random;    /* O  whom to steal from                                             */
+    bool searching;     /* O  counted in sched->idle                                         */
+    bool works;         /* O  takes what any worker may do                                   */
+    bool starved;       /* O  there was no memory for a coroutine just now                   */
+    kc_queue_t ready;   /* O  coroutines that may run                                        */
+    kc_queue_t fresh;   /* O  tasks that must start here                                     */
+    kc_deque_t deque;   /*    tasks that may start anywhere; others steal                     */
+    kc_timers_t alarms; /* O                                                                */
+    kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/job.c           */
+    pthread_t thread;   /* M                                                                */
+    KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes                      */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
@@ -92,14 +141,15 @@ struct kc_worker {
  */
 struct kc_sched {
     struct kc_sched *next_old; /* L(old_lock)  in the list of those to be used again */
-    kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));          /* A */
-    KC_ATOMIC(int64_t) live __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks not ended      */
-    kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE)));      /* A  tasks for any worker */
+    kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));     /* A */
+    kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks for any worker */
     KC_ATOMIC(uint32_t)
     injector_taken;              /* A  1: a worker empties it                                */
     KC_ATOMIC(uint32_t) stop;    /* A  1: the current or next run ends                       */
-    KC_ATOMIC(uint32_t) closing; /* A  a phase of kc_sched_destroy, see sched.c              */
-    KC_ATOMIC(uint32_t) arrived; /* A  threads that have reached that phase                  */
+    KC_ATOMIC(uint32_t) closing; /* A  1: the workers end                                     */
+    KC_ATOMIC(uint32_t) arrived; /* A  workers that have not begun to work yet                */
+    KC_ATOMIC(uint32_t) holds;   /* A  leases and pending promises: others may end them       */
+    KC_ATOMIC(uint32_t) forbids; /* A  jobs that have forbidden signals, ever                 */
     int workers;                 /* I */
     uint32_t flags;              /* I */
     size_t stack_size;           /* I */
@@ -107,19 +157,23 @@ struct kc_sched {
     uint64_t members;            /* I  idle bits of the workers                              */
     char name[32];               /* I */
     bool follow_clock;           /* M  timed tasks start by the clock: in kc_sched_run      */
-    bool until_idle;    /* M  in kc_sched_run, which ends when no task is left, or when stopped */
-    kc_time_t deadline; /* M  the pump returns then; 0: none */
-    bool once;          /* M  who yields stays for the next pump                   */
-    bool virtual_time;  /* I */
-    uint64_t random;    /* M  not 0: the state of the oracle                       */
+    bool until_idle;             /* M  the pump ends when nothing is left */
+    bool stoppable;              /* M  ... and when stopped: kc_sched_run */
+    const KC_ATOMIC(uint32_t) *
+        done;                    /* M  the pump returns when it is KC_DONE; NULL: no such word */
+    kc_time_t deadline;          /* M  the pump returns then; 0: none */
+    bool once;                   /* M  who yields stays for the next pump                   */
+    bool virtual_time;           /* I */
+    uint64_t random;             /* M  not 0: the state of the oracle                       */
     KC_ATOMIC(kc_time_t) clock;  /* A  virtual_time: now; main writes it */
     kc_queue_t again;            /* M  who has yielded while `once`                         */
     int fd, event_fd, timer_fd;  /* M  -1: kc_sched_fd was not called                       */
     KC_ATOMIC(uint32_t) outside; /* A  1: main does not pump, and sleeps on event_fd        */
     KC_ATOMIC(uint32_t) flights; /* A  runs of interval tasks in flight                     */
     struct kc_hub *hub;          /* M  delayed and interval tasks                           */
-    kc_worker_t *main;           /* I */
-    kc_worker_t *worker[KC_MAX_WORKERS]; /* I */
+    KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  what other threads have done           */
+    kc_worker_t *main;                        /* I */
+    kc_worker_t *worker[KC_MAX_WORKERS];      /* I */
 };
 
 /* ---- worker.c ------------------------------------------------------------------------------ */
@@ -128,6 +182,22 @@ struct kc_sched {
 KC_INLINE kc_worker_t *kc__worker(void)
 {
     return kc__thread()->worker;
+}
+
+/* One more, where no other thread counts. */
+KC_INLINE void kc__worker_count(kc_worker_t *w, kc_counter_t what)
+{
+    kc_store_relaxed(&w->counter[what], kc_load_relaxed(&w->counter[what]) + 1);
+}
+
+KC_INLINE void kc__count(kc_sched_t *s, kc_counter_t what)
+{
+    kc_worker_t *w = kc__worker();
+
+    if (kc_likely(w && w->sched == s))
+        kc__worker_count(w, what);
+    else
+        kc_add_relaxed(&s->counter[what], 1);
 }
 
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);
@@ -155,22 +225,52 @@ void kc__sched_wake_any(kc_sched_t *s);
 /* When the first sleeper or, on the main thread, timed task is due; KC_FOREVER: none. */
 kc_time_t kc__worker_next_due(kc_worker_t *w);
 
-/* Prints who waits. Main thread of a scheduler without workers. */
-void kc__worker_report(kc_worker_t *w);
-
 /* What a worker's thread executes. */
 void *kc__worker_main(void *arg);
-
-/* Ends everything that is at rest or queued on this thread; or only what has not started. See
- * kc_sched_destroy. */
-void kc__worker_close(kc_worker_t *w);
-void kc__worker_drop_fresh(kc_worker_t *w);
 
 /* Queues a task that has not started, from any thread. */
 void kc__task_submit(kc_task_t *task);
 
-/* The caller's task; NULL: not in one. */
-kc_task_t *kc__task_current(void);
+/* The scheduler that it belongs to. */
+KC_INLINE kc_sched_t *kc__task_sched(kc_task_t *task)
+{
+    return kc_load_relaxed(&task->worker)->sched;
+}
+
+/* The thread where a coroutine of this affinity continues; NULL: any worker. The affinity exists.
+ */
+kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where);
+
+/* The coroutine whose body calls, or the one around it that is the body of a job. NULL: none. */
+KC_INLINE kcoro_t *kc__task_coroutine(kcoro_t *me)
+{
+    while (me && kc_unlikely(!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK)))
+        me = me->resumer;
+    return me;
+}
+
+/* co, which waits, may run: on its own thread w, and from any thread. */
+void kc__worker_ready(kc_worker_t *w, kcoro_t *co);
+void kc__worker_send(kc_worker_t *w, kc_block_t *block);
+
+/*
+ * The caller, whose job's coroutine is co, stops here; what is ready goes on. It returns when
+ * somebody has made co ready and its turn has come.
+ */
+int kc__worker_leave(kc_thread_t *t, kcoro_t *co);
+int kc__worker_leave_parked(kc_thread_t *t, kcoro_t *co); /* co is PARKED, or READY already */
+
+/* The same, and co is ready at once, behind the others. */
+int kc__worker_yield(kc_thread_t *t, kcoro_t *co);
+
+/* The same, and it goes on on thread `to`: its task's worker says so already. */
+void kc__worker_hop(kc_thread_t *t, kcoro_t *co);
+
+/* The same, and `to`, which has not run yet, runs here and now; co is the next one. */
+int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* The caller's body is over: what is ready goes on, and buries it. */
+_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task);
 
 /* ---- token.c ------------------------------------------------------------------------------- */
 
@@ -189,17 +289,13 @@ void kc__hub_take(kc_hub_t *hub, kc_block_t *block);
 
 /* ---- sched.c ------------------------------------------------------------------------------- */
 
-/* A task is over: tells its owner, frees it, and wakes the main thread if it was the last. */
-void kc__task_ended(kc_task_t *task);
-
-/* The time on s's clock, from any thread. */
+/* The time on s's clock, from any thread; and so much later. */
 kc_time_t kc__sched_now(const kc_sched_t *s);
+kc_time_t kc__sched_after(const kc_sched_t *s, kc_time_t ns);
 
-/* Counts a task in and queues it. */
-void kc__task_go(kc_task_t *task);
-
-/* The main thread, outside coroutines, waits until `at` and pumps meanwhile. False: not there. */
-bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at);
+/* The main thread, outside coroutines, waits until `at` or until *done is KC_DONE, and pumps
+ * meanwhile. done may be NULL. False: the caller is somewhere else. */
+bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t) * done);
 
 /* The first timer may be another one: the descriptor's clock is set anew, if main does not pump. */
 void kc__sched_rearm(kc_sched_t *s);
@@ -210,7 +306,10 @@ void kc__sched_signal_fd(kc_sched_t *s);
 /* A worker's thread runs, or could not be set up. */
 void kc__sched_arrive(kc_sched_t *s, bool ok);
 
-/* Waits until all threads have come here: then no coroutine runs any more. */
-void kc__sched_meet(kc_sched_t *s);
+/* There is such a place. */
+KC_INLINE bool kc__sched_has(const kc_sched_t *s, kc_affinity_t where)
+{
+    return where >= KC_MAIN && where <= s->workers;
+}
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * token.c - delayed and interval tasks, and the tokens that stand for them.
  *
- * WHAT     One allocation holds all of a timed task: its state, its timer, and the task that is
- *          started. So nothing can fail when it is due. The timers belong to the main
+ * WHAT     A token has its state, its timer, and the task of its next run, made before: so nothing
+ *          can fail when a delayed one is due. The timers belong to the main
  *          thread. Tokens that other threads make come through main's inbox; tokens that are
  *          cancelled through the hub, which outlives the scheduler, so that a cancel may come at
  *          any time.
@@ -26,7 +26,8 @@
  *          K2  run_ended:        sub_acq_rel  sched.c H7  what the run wrote
  *              flights
  *          K3  unref             sub_acq_rel  K3          all uses before the free
- *          K4  cancelled: state  load_acquire K1          (the word alone)
+ *          K4  looks at state    load_acquire K1          that a cancel counts in `cancelling`;
+ *                                                       close would leave its message unread
  *          K5  cancel, close:    sub_acq_rel, itself      the message; close would leave it unread
  *              cancelling        load_acquire
  */
@@ -57,7 +58,9 @@ struct kc_token {
     kc_time_t interval;         /* I  0: delayed                                     */
     kc_timer_t timer;           /* M                                                 */
     kc_mpsc_node_t cancel_link; /* >  in hub->cancelled                              */
-    kc_task_t task;             /* >  the run, from its start to its end             */
+    void *arg;                  /* I                                                 */
+    kc_affinity_t where;        /* I                                                 */
+    kc_task_t *task;            /* M  the next run; NULL: there was no memory for it */
 };
 
 _Static_assert(sizeof(struct kc_token) <= 500, "a pending timer is at most 500 bytes (T6)");
@@ -74,6 +77,8 @@ static void unref(kc_token_t *t)
 
     if (kc_sub_acq_rel(&t->refs, 1) != 1) /* K3 */
         return;
+    if (t->task)
+        kc__task_host.drop(t->task);
     kc__free(t);
     hub_unref(hub);
 }
@@ -82,7 +87,6 @@ static void unref(kc_token_t *t)
 static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t unless)
 {
     uint32_t seen = kc_load_acquire(&t->state); /* K4 */
-
     do
         if (seen & unless)
             return false;
@@ -98,7 +102,7 @@ static void clear(kc_token_t *t, uint32_t bits)
         ;
 }
 
-/* ---- runs ---------------------------------------------------------------------------------- */
+/* ---- runs ----------------------------------------------------------------------------------- */
 
 static int run_body(void *arg)
 {
@@ -108,13 +112,13 @@ static int run_body(void *arg)
         return 0;
     if (!t->interval)
         unref(t); /* the timer's: from now on nobody can cancel it */
-    return t->fn(t->task.owner);
+    return t->fn(t->arg);
 }
 
-static void run_ended(kc_task_t *task)
+static void run_ended(void *owner)
 {
-    kc_token_t *t = kc_container_of(task, kc_token_t, task);
-    kc_sched_t *s = task->sched;
+    kc_token_t *t = owner;
+    kc_sched_t *s = t->hub->sched;
     bool interval = t->interval != 0;
 
     if (!interval && set_unless(t, OVER, CANCELLED | OVER))
@@ -125,21 +129,26 @@ static void run_ended(kc_task_t *task)
         kc__worker_wake(s->main);
 }
 
-static void start_run(kc_hub_t *hub, kc_token_t *t)
+static kc_task_t *make_run(kc_token_t *t)
 {
-    if (!set_unless(t, QUEUED, QUEUED | CANCELLED | OVER))
-        return; /* the tick is skipped */
-    kc_add_relaxed(&t->refs, 1);
-    if (t->interval)
-        kc_add_relaxed(&hub->sched->flights, 1);
-    kc_store_relaxed(&t->task.block.magic, KC_TASK_MAGIC);
-    kc_store_relaxed(&t->task.block.flags, KC_TASK_EMBEDDED);
-    t->task.co = NULL;
-    kc__task_go(&t->task);
+    return kc__task_host.make(t->hub->sched, t->where, run_body, t, run_ended, t);
 }
 
-/* ---- the main thread's part
- * --------------------------------------------------------------------- */
+static void start_run(kc_token_t *t)
+{
+    if (!t->task && !(t->task = make_run(t)))
+        return; /* no memory: this tick is left out */
+    if (!set_unless(t, QUEUED, QUEUED | CANCELLED | OVER))
+        return; /* the tick is skipped */
+    kc_task_t *task = t->task;
+    kc_add_relaxed(&t->refs, 1);
+    if (t->interval)
+        kc_add_relaxed(&t->hub->sched->flights, 1);
+    t->task = t->interval ? make_run(t) : NULL;
+    kc__task_host.go(task);
+}
+
+/* ---- the main thread's part ----------------------------------------------------------------- */
 
 /* The next time on the grid that lies after now. */
 static kc_time_t next_tick(const kc_token_t *t, kc_time_t now)
@@ -172,11 +181,11 @@ bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
     while ((timer = kc__timers_pop(&hub->timers, now)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
         any = true;
-        if (kc_load_relaxed(&t->state) & CANCELLED)
+        if (kc_load_acquire(&t->state) & CANCELLED) /* K4 */
             continue; /* its message is on its way, and gives up the timer's reference */
         if (t->interval)
             kc__timers_add(&hub->timers, &t->timer, next_tick(t, now));
-        start_run(hub, t);
+        start_run(t);
     }
     return any;
 }
@@ -226,30 +235,29 @@ void kc__hub_close(kc_hub_t *hub)
     hub_unref(hub);
 }
 
-/* ---- public
- * ------------------------------------------------------------------------------------- */
+/* ---- public --------------------------------------------------------------------------------- */
 
 static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinity_t where,
                     kc_fn_t fn, void *arg, kc_token_t **out)
 {
-    if (!s || !fn || where < KC_MAIN || where > s->workers)
+    if (!s || !fn || !kc__sched_has(s, where))
         return -EINVAL;
     kc_token_t *t = kc__alloc(sizeof *t);
     if (!t)
         return -ENOMEM;
+    t->hub = s->hub;
+    t->fn = fn;
+    t->arg = arg;
+    t->where = where;
+    if (!(t->task = make_run(t))) {
+        kc__free(t);
+        return -ENOMEM;
+    }
     kc_store_relaxed(&t->block.magic, KC_TOKEN_MAGIC);
     kc_store_relaxed(&t->refs, out ? 2 : 1);
-    t->hub = s->hub;
     kc_add_relaxed(&s->hub->refs, 1);
-    t->fn = fn;
     t->interval = interval;
     t->timer.due = due;
-    t->task.fn = run_body;
-    t->task.arg = t;
-    t->task.owner = arg;
-    t->task.ended = run_ended;
-    t->task.sched = s;
-    t->task.where = where;
     if (out)
         *out = t;
     if (kc__worker() == s->main) {

@@ -22,8 +22,8 @@
  *          W2  sleep: awake    load_acquire   W1
  *          W3  injector_taken  cas_acq_rel    W4          one worker at a time empties the injector
  *          W4  injector_taken  store_release  W3
- *          W5  closing         load_acquire   sched.c H1  see there
- *          W6  close: state    cas_acq_rel    coro.c C1   an unpark and the end: exactly one has it
+ *          W5  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
+ *                                                         left behind
  *
  * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
  *          R2 nothing of a thread is kept in a variable over a switch (coro.c, R4): after a hop the
@@ -33,10 +33,7 @@
 #include "base/os.h"
 #include "sched/sched.h"
 
-#include <kcoro/timer.h>
-
 #include <errno.h>
-#include <stdio.h>
 
 enum {
     BUDGET = 61, /* switches between two looks at the timers */
@@ -60,38 +57,12 @@ static kcoro_t *pop_ready(kc_worker_t *w)
     return block ? kc_container_of(block, kcoro_t, block) : NULL;
 }
 
-static kc_task_t *task_of(kcoro_t *co)
-{
-    return co->arg;
-}
-
 /* A task that has not started, on the thread that may start it. */
 static void keep_fresh(kc_worker_t *w, kc_task_t *task)
 {
     if (task->where != KC_WORKER || !w->works || w->sched->random ||
         kc__deque_push(&w->deque, task) != 0)
         kc__queue_push(&w->fresh, &task->block);
-}
-
-static void list_started(kc_worker_t *w, kc_task_t *task)
-{
-    task->worker = w;
-    task->hops = false;
-    task->prev = NULL;
-    task->next = w->started;
-    if (w->started)
-        w->started->prev = task;
-    w->started = task;
-}
-
-static void unlist_started(kc_worker_t *w, kc_task_t *task)
-{
-    if (task->next)
-        task->next->prev = task->prev;
-    if (task->prev)
-        task->prev->next = task->next;
-    else
-        w->started = task->next;
 }
 
 /* ---- waking ---------------------------------------------------------------------------------- */
@@ -121,7 +92,7 @@ void kc__sched_wake_any(kc_sched_t *s)
         wake(bit < s->workers ? s->worker[bit] : s->main, KC_AWAKE_AS_SEARCHER);
 }
 
-static void send(kc_worker_t *w, kc_block_t *block)
+void kc__worker_send(kc_worker_t *w, kc_block_t *block)
 {
     if (kc__mpsc_push(&w->inbox, &block->link))
         kc__worker_wake(w);
@@ -134,13 +105,24 @@ static void tell_host(kc_worker_t *w)
         kc__worker_wake(w);
 }
 
+void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
+{
+    make_ready(w, co);
+    tell_host(w);
+}
+
+kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where)
+{
+    if (where == KC_MAIN || s->workers == 0)
+        return s->main;
+    return where == KC_WORKER ? NULL : s->worker[where - KC_WORKER_AT(0)];
+}
+
 void kc__task_submit(kc_task_t *task)
 {
-    kc_sched_t *s = task->sched;
+    kc_sched_t *s = kc__task_sched(task);
     kc_worker_t *me = kc__worker();
-    kc_worker_t *to = task->where == KC_MAIN || s->workers == 0 ? s->main
-                      : task->where == KC_WORKER                ? NULL
-                                                 : s->worker[task->where - KC_WORKER_AT(0)];
+    kc_worker_t *to = kc__sched_place(s, task->where);
 
     if (me && me->sched == s && (to == me || (!to && me->works))) {
         keep_fresh(me, task);
@@ -148,7 +130,7 @@ void kc__task_submit(kc_task_t *task)
         if (!to)
             kc__sched_wake_any(s);
     } else if (to) {
-        send(to, &task->block);
+        kc__worker_send(to, &task->block);
     } else {
         kc__mpsc_push(&s->injector, &task->block.link);
         kc__sched_wake_any(s);
@@ -156,6 +138,20 @@ void kc__task_submit(kc_task_t *task)
 }
 
 /* ---- what comes in ------------------------------------------------------------------------- */
+
+static void take_block(kc_worker_t *w, kc_block_t *block)
+{
+    uint32_t magic = kc_load_relaxed(&block->magic);
+
+    if (magic == KC_CORO_MAGIC)
+        make_ready(w, kc_container_of(block, kcoro_t, block));
+    else if (magic == KC_TOKEN_MAGIC)
+        kc__hub_take(w->sched->hub, block);
+    else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co)
+        keep_fresh(w, kc_container_of(block, kc_task_t, block));
+    else
+        kc__task_host.message(block);
+}
 
 static bool take_inbox(kc_worker_t *w)
 {
@@ -165,16 +161,7 @@ static bool take_inbox(kc_worker_t *w)
     while (node) {
         kc_block_t *block = kc_container_of(node, kc_block_t, link);
         node = node->next;
-        if (kc_load_relaxed(&block->magic) == KC_CORO_MAGIC) {
-            kcoro_t *co = kc_container_of(block, kcoro_t, block);
-            if (task_of(co)->hops)
-                list_started(w, task_of(co));
-            make_ready(w, co);
-        } else if (kc_load_relaxed(&block->magic) == KC_TOKEN_MAGIC) {
-            kc__hub_take(w->sched->hub, block);
-        } else {
-            keep_fresh(w, kc_container_of(block, kc_task_t, block));
-        }
+        take_block(w, block);
     }
     return any;
 }
@@ -197,28 +184,25 @@ static bool take_injector(kc_worker_t *w)
     return any;
 }
 
-struct sleeper {
-    kc_timer_t timer;
-    kcoro_t *co;
-};
-
 static bool take_due(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     bool any = false, timed = w == s->main && s->follow_clock;
     kc_timer_t *timer;
 
-    if (kc__timers_count(&w->sleepers) == 0 && !timed)
+    if (kc__timers_count(&w->alarms) == 0 && !timed)
         return false;
     kc_time_t now = kc_now();
-    for (; (timer = kc__timers_pop(&w->sleepers, now)); any = true)
-        make_ready(w, kc_container_of(timer, struct sleeper, timer)->co);
+    for (; (timer = kc__timers_pop(&w->alarms, now)); any = true) {
+        kc_alarm_t *alarm = kc_container_of(timer, kc_alarm_t, timer);
+        alarm->ring(alarm);
+    }
     return (timed && kc__hub_start_due(s->hub, now)) || any;
 }
 
 kc_time_t kc__worker_next_due(kc_worker_t *w)
 {
-    kc_time_t due = kc__timers_next(&w->sleepers), timed = KC_FOREVER;
+    kc_time_t due = kc__timers_next(&w->alarms), timed = KC_FOREVER;
 
     if (w == w->sched->main && w->sched->follow_clock)
         timed = kc__hub_next_due(w->sched->hub);
@@ -227,40 +211,43 @@ kc_time_t kc__worker_next_due(kc_worker_t *w)
 
 /* ---- which one is next --------------------------------------------------------------------- */
 
-static void task_body(void *arg)
-{
-    kc_task_t *task = arg;
-
-    task->rc = task->fn(task->arg);
-}
-
-/* A coroutine for a task. NULL: no memory; the task is kept for later. */
+/* Starts a task. NULL: it has ended unstarted, or there was no memory and it is kept for later. */
 static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 {
-    kc_sched_t *s = w->sched;
-
-    task->co = kc__coro_task(kc__thread(), task_body, task, s->stack_size, s->fp_control);
-    if (kc_unlikely(!task->co)) {
+    kc_store_relaxed(&task->worker, w);
+    int rc = kc__task_host.start(task);
+    if (kc_likely(rc == 0))
+        return task->co;
+    if (rc == -ENOMEM) {
         kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
-        return NULL;
+        w->starved = true;
     }
-    list_started(w, task);
-    return task->co;
+    return NULL;
 }
 
-static kcoro_t *start_fresh(kc_worker_t *w)
+/* Takes out a task that has not started. NULL: there is none. */
+static kc_task_t *pop_fresh(kc_worker_t *w)
 {
     void *any = NULL;
 
     if (w->works && ++w->starts % OLDEST_EVERY == 0 &&
         kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
-        return start(w, any);
+        return any;
     kc_block_t *block = kc__queue_pop(&w->fresh);
-
     if (block)
-        return start(w, kc_container_of(block, kc_task_t, block));
-    any = w->works ? kc__deque_pop(&w->deque) : NULL;
-    return any ? start(w, any) : NULL;
+        return kc_container_of(block, kc_task_t, block);
+    return w->works ? kc__deque_pop(&w->deque) : NULL;
+}
+
+static kcoro_t *start_fresh(kc_worker_t *w)
+{
+    kcoro_t *co = NULL;
+    kc_task_t *task;
+
+    w->starved = false;
+    while (!co && !w->starved && (task = pop_fresh(w)) != NULL)
+        co = start(w, task);
+    return co;
 }
 
 /* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
@@ -270,25 +257,40 @@ static bool stopped(kc_worker_t *w)
 
     if (w != s->main)
         return false;
-    return (s->until_idle && kc_load_relaxed(&s->stop)) ||
+    return (s->stoppable && kc_load_relaxed(&s->stop)) ||
+           (s->done && kc_load_relaxed(s->done) == KC_DONE) ||
            (s->deadline && kc_now() >= s->deadline);
 }
 
 /* With a seed, every choice is its next random number. */
 static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
-    size_t ready = w->ready.count, all = ready + w->fresh.count;
     uint64_t *x = &w->sched->random;
+    kcoro_t *co = NULL;
 
-    if (all == 0)
-        return NULL;
-    *x ^= *x << 13;
-    *x ^= *x >> 7;
-    *x ^= *x << 17;
-    size_t k = (size_t)((*x * 0x2545f4914f6cdd1du) >> 32) % all;
-    if (k < ready)
-        return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
-    return start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
+    w->starved = false;
+    for (size_t all; !co && !w->starved && (all = w->ready.count + w->fresh.count) > 0;) {
+        *x ^= *x << 13;
+        *x ^= *x >> 7;
+        *x ^= *x << 17;
+        size_t k = (size_t)((*x * 0x2545f4914f6cdd1du) >> 32) % all, ready = w->ready.count;
+        if (k < ready)
+            return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
+        co = start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
+    }
+    return co;
+}
+
+/* What is not looked at in every switch. False: the pump is to return. */
+static KC_NOINLINE bool look_around(kc_worker_t *w)
+{
+    w->budget = BUDGET;
+    take_due(w);
+    /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
+     * deque now: somebody who has just searched may have missed it. */
+    if (w->works && take_injector(w))
+        kc__sched_wake_any(w->sched);
+    return !stopped(w);
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -296,22 +298,10 @@ static kcoro_t *next(kc_worker_t *w)
 {
     kcoro_t *co;
 
-    uint32_t closing = kc_load_acquire(&w->sched->closing); /* W5 */
-
-    if (kc_unlikely(closing) && (w != w->sched->main || closing == KC_CLOSING_ALL))
-        return NULL;
-    if (!kc__mpsc_empty(&w->inbox))
+    if (kc_unlikely(!kc__mpsc_empty(&w->inbox)))
         take_inbox(w);
-    if (kc_unlikely(--w->budget == 0)) {
-        w->budget = BUDGET;
-        take_due(w);
-        /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
-         * deque now: somebody who has just searched may have missed it. */
-        if (w->works && take_injector(w))
-            kc__sched_wake_any(w->sched);
-        if (stopped(w))
-            return NULL;
-    }
+    if (kc_unlikely(--w->budget == 0) && !look_around(w))
+        return NULL;
     do {
         if (kc_unlikely(w->sched->random != 0)) {
             if ((co = next_by_oracle(w)))
@@ -328,43 +318,22 @@ static kcoro_t *next(kc_worker_t *w)
 
 /* ---- suspending ---------------------------------------------------------------------------- */
 
-/* The coroutine whose body calls, or the one around it that belongs to a task. NULL: none. */
-static kcoro_t *task_coroutine(kcoro_t *me)
-{
-    while (me && !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
-        me = me->resumer;
-    return me;
-}
-
-kc_task_t *kc__task_current(void)
-{
-    kcoro_t *co = task_coroutine(kc__thread()->current);
-
-    return co ? task_of(co) : NULL;
-}
-
 /* Whom to switch to for a coroutine from the ready queue: itself, or the coroutine inside it that
  * waits. Then it is CALLING. */
 KC_INLINE kcoro_t *entry_of(kcoro_t *co)
 {
-    return kc_unlikely(kc_load_relaxed(&co->state) == KC_CORO_CALLING) ? task_of(co)->inner : co;
+    return kc_unlikely(kc_load_relaxed(&co->state) == KC_CORO_CALLING) ? co->inner : co;
 }
 
-/*
- * The caller, whose task's coroutine is co, stops here; what is ready goes on. It returns when
- * somebody has put co into a ready queue and its turn has come.
- */
-static int leave(kc_thread_t *t, kcoro_t *co)
+KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
 {
     kcoro_t *me = t->current;
-    kcoro_t *to = next(t->worker);
 
-    if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_ENDING))
-        kc__usage("kc_sched_destroy", "a cleanup that it runs may not suspend (rule C6)");
     if (kc_unlikely(me != co)) {
-        task_of(co)->inner = me;
+        co->inner = me;
         kc_store_relaxed(&me->state, KC_CORO_CALLING); /* nobody else may resume or destroy it */
     }
+    kcoro_t *to = next(t->worker);
     to = to ? entry_of(to) : t->root;
     if (to != me)
         return kc__coro_switch(t, me, to);
@@ -372,8 +341,19 @@ static int leave(kc_thread_t *t, kcoro_t *co)
     return 0;
 }
 
-/* co, the coroutine of the caller's task, lets the others run. */
-static int yield(kc_thread_t *t, kcoro_t *co)
+int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
+{
+    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    return leave(t, co);
+}
+
+/* Like leave, but co is PARKED, or READY already. */
+int kc__worker_leave_parked(kc_thread_t *t, kcoro_t *co)
+{
+    return leave(t, co);
+}
+
+int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
@@ -385,129 +365,50 @@ static int yield(kc_thread_t *t, kcoro_t *co)
     return leave(t, co);
 }
 
-static int host_yield(kcoro_t *me)
+int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 {
-    return yield(kc__thread(), me);
-}
+    kcoro_t *me = t->current;
 
-static int host_parked(kcoro_t *me)
-{
-    return leave(kc__thread(), me);
-}
-
-/* From any thread: co is PARKED no more. Only its own thread queues and runs it. */
-static void host_ready(kcoro_t *co)
-{
-    kc_worker_t *to = task_of(co)->worker;
-
-    if (kc__worker() == to) {
-        make_ready(to, co);
-        tell_host(to);
-    } else {
-        send(to, &co->block);
+    kc__queue_push_front(&t->worker->ready, &co->block);
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
+    if (kc_unlikely(me != co)) {
+        co->inner = me;
+        kc_store_relaxed(&me->state, KC_CORO_CALLING);
     }
+    return kc__coro_switch(t, me, to);
 }
 
 /* On the next stack: the task's own is at rest for good. */
 static void bury(void *arg)
 {
     kc_task_t *task = arg;
-    kc_thread_t *t = kc__thread();
 
-    unlist_started(task->worker, task);
-    kc_store_relaxed(&task->co->state, KCORO_FINISHED);
-    kc__coro_task_end(t, task->co);
-    kc__task_ended(task);
+    kc__coro_task_end(kc__thread(), task->co);
+    kc__task_host.ended(task);
 }
 
-static void host_ended(kcoro_t *me)
+void kc__worker_end(kcoro_t *me, kc_task_t *task)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *to = next(t->worker);
 
-    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task_of(me));
+    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task);
     kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
 }
 
-const struct kc_coro_host kc__coro_host = { host_yield, host_parked, host_ready, host_ended };
-
-int kc_yield(void)
-{
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = task_coroutine(t->current);
-
-    return co ? yield(t, co) : 0;
-}
-
-/* ---- sleeping ------------------------------------------------------------------------------ */
-
-int kc_sleep_until(kc_time_t at)
-{
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = task_coroutine(t->current);
-
-    if (!co) {
-        if (t->worker && kc__sched_pump_until(t->worker->sched, at))
-            return 0;
-        KC_ATOMIC(uint32_t) never = 0; /* a plain thread */
-        while (kc__os_now() < at)
-            kc__os_wait(&never, 0, at);
-        return 0;
-    }
-    if (at <= kc_now())
-        return kc_yield();
-    struct sleeper sleeper = { .co = co };
-    kc__timers_add(&t->worker->sleepers, &sleeper.timer, at);
-    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    return leave(t, co);
-}
-
-int kc_sleep(kc_time_t ns)
-{
-    if (ns <= 0)
-        return ns < 0 ? -EINVAL : kc_yield();
-    kc_time_t now = kc_now();
-    return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
-}
-
-/* ---- hopping ------------------------------------------------------------------------------- */
-
-/* On the next stack: the task is at rest, so another thread may have it. */
+/* On the next stack: the coroutine is at rest, so another thread may have it. */
 static void post(void *arg)
 {
-    kc_task_t *task = arg;
+    kcoro_t *co = arg;
 
-    send(task->worker, &task->co->block);
+    kc__worker_send(kc_load_relaxed(&co->task->worker), &co->block);
 }
 
-int kc_hop(kc_affinity_t where)
+void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 {
-    kc_thread_t *t = kc__thread();
-    kcoro_t *me = t->current;
-    kc_worker_t *from = t->worker, *to;
-
-    if (!from || !(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
-        return -EPERM;
-    if (kc_load_relaxed(&me->block.flags) & KC_CORO_ENDING)
-        kc__usage("kc_hop", "a cleanup that kc_sched_destroy runs may not suspend (rule C6)");
-    kc_sched_t *s = from->sched;
-    if (where < KC_MAIN || where > s->workers)
-        return -EINVAL;
-    if (where == KC_WORKER && s->workers > 0)
-        to = from != s->main ? from : s->worker[from->turn++ % (uint32_t)s->workers];
-    else
-        to = where == KC_MAIN || where == KC_WORKER ? s->main : s->worker[where - KC_WORKER_AT(0)];
-    if (to == from)
-        return 0;
-
-    kc_task_t *task = task_of(me);
-    unlist_started(from, task);
-    task->worker = to;
-    task->hops = true;
-    kc_store_relaxed(&me->state, KCORO_READY);
-    kcoro_t *run = next(from);
-    kc__coro_switch_then(t, me, run ? entry_of(run) : t->root, false, post, task);
-    return 0;
+    kc_store_relaxed(&co->state, KCORO_READY);
+    kcoro_t *run = next(t->worker);
+    kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, false, post, co);
 }
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */
@@ -599,14 +500,11 @@ static bool anything_left(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    uint32_t closing = kc_load_acquire(&s->closing); /* W5 */
-    if (!kc__mpsc_empty(&w->inbox) || (closing && w != s->main))
+    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* W5 */
         return true;
-    if (w == s->main && closing && kc_load_relaxed(&s->arrived) <= 1)
+    if (w == s->main && s->once && kc_load_relaxed(&s->flights) == 0)
         return true;
-    if (w == s->main && s->once && !closing && kc_load_relaxed(&s->flights) == 0)
-        return true;
-    if (stopped(w) || (w == s->main && s->until_idle && kc_load_relaxed(&s->live) == 0))
+    if (stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;
     return w->works && stealable(s);
 }
@@ -648,109 +546,24 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
     wait_for_wake(w, until);
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
-
-/* Empties the ready queue. Who was READY is SUSPENDED then; who waits in a generator stays
- * CALLING. */
-static void drop_ready(kc_worker_t *w)
-{
-    for (kcoro_t *co; (co = pop_ready(w)) != NULL;)
-        if (kc_load_relaxed(&co->state) == KCORO_READY)
-            kc_store_relaxed(&co->state, KCORO_SUSPENDED);
-}
-
-/* A coroutine that is to be ended must not come through an inbox any more. Whoever has made it
- * READY is about to put it there: then it is waited for. */
-static void withdraw(kc_worker_t *w, kcoro_t *co)
-{
-    uint32_t seen = KCORO_PARKED;
-
-    if (kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
-        kc_cas_acq_rel(&co->state, &seen, KCORO_SUSPENDED)) /* W6 */
-        return;
-    while (kc_load_relaxed(&co->state) == KCORO_READY) {
-        take_inbox(w);
-        drop_ready(w);
-    }
-}
-
-void kc__worker_close(kc_worker_t *w)
-{
-    kc_thread_t *t = kc__thread();
-
-    take_inbox(w);
-    drop_ready(w);
-    if (w == w->sched->main)
-        w->sched->again = (kc_queue_t){ NULL, NULL, 0 }; /* those are SUSPENDED already */
-    while (w->started) {
-        kc_task_t *task = w->started;
-        bool nested = kc_load_relaxed(&task->co->state) == KC_CORO_CALLING;
-        withdraw(w, task->co);
-        /* The generators in which it waits may be destroyed now, by its cleanups. */
-        for (kcoro_t *in = task->inner; nested && in != task->co; in = in->resumer)
-            kc_store_relaxed(&in->state, KCORO_SUSPENDED);
-        unlist_started(w, task);
-        task->rc = -ECANCELED;
-        kc__coro_task_end(t, task->co);
-        kc__task_ended(task);
-    }
-    kc__worker_drop_fresh(w);
-}
-
-void kc__worker_drop_fresh(kc_worker_t *w)
-{
-    kc_block_t *block;
-    kc_task_t *task;
-
-    take_inbox(w);
-    while ((block = kc__queue_pop(&w->fresh)) != NULL) {
-        task = kc_container_of(block, kc_task_t, block);
-        task->rc = -ECANCELED;
-        kc__task_ended(task);
-    }
-    while ((task = kc__deque_pop(&w->deque)) != NULL) {
-        task->rc = -ECANCELED;
-        kc__task_ended(task);
-    }
-}
-
 void *kc__worker_main(void *arg)
 {
     kc_worker_t *w = arg;
-
     kc_thread_t *t = kc__thread_make();
 
-    if (!t) {
-        kc__sched_arrive(w->sched, false);
-        while (!kc_load_acquire(&w->sched->closing)) /* W5 */
-            kc__relax();
-        kc__sched_meet(w->sched);
+    kc__sched_arrive(w->sched, t != NULL);
+    if (!t)
         return NULL;
-    }
     t->worker = w;
-    kc__sched_arrive(w->sched, true);
     while (!kc_load_acquire(&w->sched->closing)) { /* W5 */
         if (kc__worker_run_ready(w) || search(w))
             continue;
         kc__worker_sleep(w, kc__worker_next_due(w));
     }
     kc__worker_stop_searching(w);
-    kc__sched_meet(w->sched);
-    kc__worker_close(w);
+    take_inbox(w); /* alarms that were no longer wanted */
     t->worker = NULL;
     return NULL;
-}
-
-static const char *state_name(kcoro_t *co)
-{
-    return kcoro_state(co) == KCORO_PARKED ? "parked" : "suspended";
-}
-
-void kc__worker_report(kc_worker_t *w)
-{
-    for (kc_task_t *task = w->started; task; task = task->next)
-        fprintf(stderr, "kcoro: deadlock: coroutine %llu \"%s\" is %s and nobody can wake it\n",
-                (unsigned long long)task->co->id, task->co->name, state_name(task->co));
 }
 
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
@@ -778,8 +591,10 @@ void kc__worker_reset(kc_worker_t *w)
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     kc_store_relaxed(&w->awake, KC_ASLEEP);
-    kc__timers_init(&w->sleepers, 0);
-    KC_ASSERT(!w->started && !w->ready.head && !w->fresh.head && kc__mpsc_empty(&w->inbox));
+    for (int i = 0; i < KC_COUNTERS; i++)
+        kc_store_relaxed(&w->counter[i], 0);
+    kc__timers_init(&w->alarms, 0);
+    KC_ASSERT(!w->ready.head && !w->fresh.head && kc__mpsc_empty(&w->inbox));
 }
 
 void kc__worker_free(kc_worker_t *w)

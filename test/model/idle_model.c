@@ -395,7 +395,10 @@ static void go_to_sleep(struct worker *w)
     model_assert(w->wakes == 0);
     w->sleeps = true;
     kc__idle_enter(&s.idle, index_of(w), searching);
-    w->looks_again = anything_left(w) && kc__idle_leave(&s.idle, kc__idle_bit(index_of(w)));
+    bool left = anything_left(w);
+    if (left && searching && stealable()) /* why: see sleep_model.c */
+        wake_any();
+    w->looks_again = left && kc__idle_leave(&s.idle, kc__idle_bit(index_of(w)));
     if (w->looks_again)
         is_awake(w, 0);
     else

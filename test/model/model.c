@@ -30,7 +30,7 @@
  *          for more than they allow. A relaxed store does not continue its own thread's release
  *          sequence, as in C++20. A futex never wakes for no reason, a strong CAS never fails for
  *          none. The value an atomic has at its first atomic operation counts as written before the
- *          start. Memory is not freed: a model's objects are static, or setup puts them back.
+ *          start. What is freed stays so until setup puts it back.
  *
  * WHY NOT  Partial-order reduction: with a bound on preemptions it is unsound unless done with
  *          care, and our models are small. A scheduler coroutine: the choosing thread switches
@@ -55,6 +55,7 @@ enum {
     LOCATIONS = 64,
     STORES = 256, /* per location and execution */
     CHOICES = 4096,
+    FREES = 8,
     SLOTS = 256,    /* of the hash table of addresses */
     SLOW_BOUND = 2, /* where a tool makes it slow: the rest is for the plain build */
     STACK_SIZE = 256 * 1024
@@ -78,7 +79,7 @@ struct location {
     unsigned execution; /* the rest is of this execution */
     int stores;         /* 0: plain data */
     int writer;
-    int16_t write_clock, read_clock[THREADS];
+    int16_t write_clock, read_clock[THREADS]; /* read: of an atomic, the last use of any kind */
     struct store history[STORES];
 };
 
@@ -107,6 +108,9 @@ static struct {
     struct choice {
         uint16_t taken, count;
     } choices[CHOICES];
+
+    int frees; /* so many objects are gone in this execution */
+    uintptr_t freed[FREES], freed_size[FREES];
 
     int count;
     struct thread *current, threads[THREADS];
@@ -234,6 +238,8 @@ static void schedule(void)
 
     if (next != m.current) {
         m.current = next;
+        if (next && m.options.enters)
+            m.options.enters((int)(next - m.threads));
         fiber_switch(from, next ? &next->fiber : &m.main);
     }
 }
@@ -282,13 +288,15 @@ static void site_learn(struct model_site *site)
 
     site->generation = m.generation;
     site->order_now = site->order;
+    site->torn = false;
     if (!m.options.weaken.id && !m.tracing)
         return;
     if (!site->note[0])
         site_read_note(site);
     if (m.options.weaken.id && has_id(site->note, m.options.weaken.id) && length >= n &&
         strcmp(site->file + length - n, file) == 0) {
-        site->order_now = site->order & (unsigned char)m.options.weaken.to;
+        site->torn = m.options.weaken.to == MODEL_TORN;
+        site->order_now &= site->torn ? MODEL_SEQ_CST : (unsigned char)m.options.weaken.to;
         m.result.weakened = true;
     }
 }
@@ -353,6 +361,9 @@ static struct location *location_of(const void *p, size_t size, bool atomic)
         memset(loc->read_clock, 0, sizeof loc->read_clock);
         loc->history[0].value = peek(p, size); /* its view is empty for ever */
     }
+    for (int i = 0; i < m.frees; i++)
+        if ((uintptr_t)p - m.freed[i] < m.freed_size[i])
+            model_fail("%s uses what was freed", m.current->is->name);
     if (loc->size != size || (loc->stores > 0) != atomic)
         model_fail("one object in two ways, plain and atomic or by two sizes");
     if (atomic && loc->history[loc->stores - 1].value != peek(p, size))
@@ -396,6 +407,7 @@ static void observe(struct thread *t, struct location *loc, int at, int order)
 
     t->watched |= (uint64_t)1 << loc->id;
     *oldest = *oldest > at ? *oldest : (int16_t)at;
+    loc->read_clock[t - m.threads] = t->now.clock[t - m.threads];
     join(order & MODEL_ACQUIRE ? &t->now : &t->seen, &loc->history[at].view);
 }
 
@@ -412,6 +424,7 @@ static void append(struct thread *t, struct location *loc, uint64_t value, int o
     s->view = order & MODEL_RELEASE ? t->now : t->fenced;
     if (after)
         join(&s->view, &after->view);
+    loc->read_clock[t - m.threads] = t->now.clock[t - m.threads];
     t->now.clock[t - m.threads]++; /* what comes after is not part of what was sent on */
     for (int i = 0; i < m.count; i++) {
         struct thread *other = &m.threads[i];
@@ -469,6 +482,11 @@ uint64_t model__rmw(struct model_site *site, void *p, size_t size, enum model_rm
         return old;
     }
     struct thread *t = step(site);
+    if (site->torn) { /* by a control */
+        uint64_t old = model__load(site, p, size);
+        model__store(site, p, size, combine(how, old, v));
+        return old;
+    }
     struct location *loc = location_of(p, size, true);
     const struct store *last = &loc->history[loc->stores - 1];
     observe(t, loc, loc->stores - 1, site->order_now);
@@ -488,6 +506,13 @@ bool model__cas(struct model_site *site, void *p, size_t size, void *expected, u
         return old == wanted;
     }
     struct thread *t = step(site);
+    if (site->torn) {
+        uint64_t old = model__load(site, p, size);
+        if (old == wanted)
+            model__store(site, p, size, value);
+        poke(expected, size, old);
+        return old == wanted;
+    }
     struct location *loc = location_of(p, size, true);
     int newest = loc->stores - 1, able[STORES], count = 0;
     for (int at = newest; at >= t->now.at[loc->id]; at--)
@@ -555,6 +580,30 @@ void model__data(struct model_site *site, const void *p, size_t size, bool write
     } else {
         loc->read_clock[me] = t->now.clock[me];
     }
+}
+
+/* The last write to all of it. */
+void model__free(struct model_site *site, const void *p, size_t size)
+{
+    const struct thread *t = m.current;
+
+    if (!m.running)
+        return;
+    for (int i = 0; i < m.locations; i++) {
+        struct location *loc = &m.location[i];
+        if (loc->execution != m.execution || (uintptr_t)loc->address - (uintptr_t)p >= size)
+            continue;
+        if (m.tracing)
+            trace(site, loc, "");
+        for (int k = 0; k < m.count; k++)
+            if (loc->read_clock[k] > t->now.clock[k] ||
+                (k == loc->writer && loc->write_clock > t->now.clock[k]))
+                model_fail("data race: %s frees %s, used by %s", t->is->name,
+                           loc->name ? loc->name : site->operand, m.threads[k].is->name);
+    }
+    KC_ASSERT(m.frees < FREES);
+    m.freed_size[m.frees] = size;
+    m.freed[m.frees++] = (uintptr_t)p;
 }
 
 /* ---- waiting ------------------------------------------------------------------------------- */
@@ -631,7 +680,7 @@ static void execution_reset(void)
     static const struct view nothing;
 
     m.execution++;
-    m.steps = m.depth = m.preempted = 0;
+    m.steps = m.depth = m.preempted = m.frees = 0;
     m.sc = nothing;
     for (int i = 0; i < m.count; i++) {
         struct thread *t = &m.threads[i];
@@ -682,13 +731,13 @@ static void execute_traced(void)
 static void prepare(const struct model_options *options, const struct model_thread *threads,
                     int count)
 {
-    static const char *const orders[] = { "relaxed", "acquire", "release", "acq_rel" };
+    static const char *const orders[] = { "relaxed", "acquire", "release", "acq_rel", "torn" };
     const char *id = options->weaken.id;
 
     m.options = *options;
     memset(&m.result, 0, sizeof m.result);
     snprintf(m.result.name, sizeof m.result.name, id ? "%s-%s-%s" : "%s", options->name, id,
-             orders[options->weaken.to & MODEL_ACQ_REL]);
+             orders[options->weaken.to == MODEL_TORN ? 4 : options->weaken.to & MODEL_ACQ_REL]);
     m.bound = options->preemptions ? options->preemptions : 3;
     if ((kc_test_under_asan() || kc_test_under_emulation()) && (unsigned)m.bound > SLOW_BOUND)
         m.bound = SLOW_BOUND;
@@ -748,51 +797,4 @@ struct model_result model_explore(struct model_options options, const struct mod
     if (m.result.failed && (!options.quiet || getenv("MODEL_TRACE")))
         execute_traced();
     return m.result;
-}
-
-/* ---- as tests ------------------------------------------------------------------------------ */
-
-static void report(const struct model_result *r, const char *verdict)
-{
-    printf("       %s: %llu executions, ", r->name, (print_t)r->executions);
-    printf(r->preemptions < 0 ? "unbounded" : "preemptions <= %d", r->preemptions);
-    if (r->seconds > 0.01)
-        printf(", %.2f M/s", (double)r->executions / r->seconds / 1e6);
-    printf(": %s\n", verdict);
-    fflush(stdout);
-}
-
-void model_must_pass(struct model_options options, const struct model_thread *threads, int count,
-                     void (*setup)(void), void (*check)(void))
-{
-    struct model_result r = model_explore(options, threads, count, setup, check);
-
-    if (r.failed)
-        FAIL("model %s: %s (execution %llu)", r.name, r.why, (print_t)r.executions);
-    if (!r.exhausted && !r.replayed)
-        FAIL("model %s: not exhausted after %llu executions", r.name, (print_t)r.executions);
-    report(&r, r.replayed ? "this one passes" : "passes, exhausted");
-}
-
-void model_must_fail(struct model_options options, const struct model_thread *threads, int count,
-                     void (*setup)(void), void (*check)(void), const char *why)
-{
-    int most = options.preemptions > 0 ? options.preemptions : 3;
-    struct model_result r;
-
-    /* With as few preemptions as it takes: faster, and the trace is easier to read. */
-    options.quiet = true;
-    options.preemptions = 0;
-    do {
-        options.preemptions++;
-        r = model_explore(options, threads, count, setup, check);
-    } while (!r.failed && options.preemptions < most);
-    if (options.weaken.id && !r.weakened)
-        FAIL("model %s: no operation with this id was met (are the sources here?)", r.name);
-    if (!r.failed)
-        FAIL("model %s: a control that must fail passes, %llu executions", r.name,
-             (print_t)r.executions);
-    if (!strstr(r.why, why))
-        FAIL("model %s: fails by \"%s\", not by \"%s\"", r.name, r.why, why);
-    report(&r, r.why);
 }

@@ -5,8 +5,8 @@
  * WHAT     A model is a few threads of a few atomic operations each, written with the real source
  *          over base/atomic.h. model_explore runs it again and again, each time another way, until
  *          every way within the bound on preemptions has been seen, or one fails. An execution
- *          fails by model_assert, KC_ASSERT, a data race on model_read and model_write, a deadlock
- *          or too many steps.
+ *          fails by model_assert, KC_ASSERT, a data race on model_read and model_write, a use of
+ *          what model_free has freed, a deadlock or too many steps.
  *
  *     static void writer(int arg) { model_write(&data, 42); kc_store_release(&flag, 1); }
  *     static void reader(int arg)
@@ -36,7 +36,8 @@ enum {
     MODEL_ACQUIRE = 1,
     MODEL_RELEASE = 2,
     MODEL_ACQ_REL = 3,
-    MODEL_SEQ_CST = 7
+    MODEL_SEQ_CST = 7,
+    MODEL_TORN = 8 /* as a weakening: the order stays, a read-modify-write becomes two steps */
 };
 enum { MODEL_UNBOUNDED = -1 };
 
@@ -62,6 +63,8 @@ struct model_options {
     } weaken;
     /* Run this one schedule, with a trace; so does MODEL_REPLAY=name:schedule, as a variable. */
     const char *replay;
+    /* Thread i goes on: sets what the sources keep in thread-local variables. NULL: nothing. */
+    void (*enters)(int i);
     bool quiet; /* no trace of a failure, unless the environment has MODEL_TRACE */
 };
 
@@ -102,6 +105,9 @@ void model_name(const void *p, const char *name);
 #define model_write(p, v)                                                                         \
     (model__data(MODEL_SITE(#p, "write", 0), (p), sizeof *(p), true), (void)(*(p) = (v)))
 
+/* [p, p + size) is gone: a use of it, plain or atomic, that does not happen before is a failure. */
+#define model_free(p, size) model__free(MODEL_SITE(#p, "free", 0), (p), (size))
+
 /* Waits until cond holds; cond only reads. A loop of one's own calls model_spin instead of a pause:
  * the thread goes on when something it read since the last model_spin has changed. */
 #define model_wait_until(cond)                                                                    \
@@ -123,8 +129,9 @@ struct model_site {
     const char *file, *func, *operand, *name;
     int line;
     unsigned char order, order_now; /* as written; as weakened */
-    unsigned generation;            /* order_now holds for this exploration */
-    char note[40];                  /* the comment on its line, once read */
+    unsigned generation;            /* order_now and torn hold for this exploration */
+    bool torn;
+    char note[40]; /* the comment on its line, once read */
 };
 #define MODEL_SITE(operand_, name_, order_)                                                       \
     __extension__({                                                                               \
@@ -146,6 +153,7 @@ uint64_t model__rmw(struct model_site *site, void *p, size_t size, enum model_rm
 bool model__cas(struct model_site *site, void *p, size_t size, void *expected, uint64_t value);
 void model__fence(struct model_site *site);
 void model__data(struct model_site *site, const void *p, size_t size, bool write);
+void model__free(struct model_site *site, const void *p, size_t size);
 void model__spin(bool begin); /* begin: only forgets what was read before */
 void model__block(struct model_site *site, const void *p, size_t size, uint64_t expected);
 void model__wake(struct model_site *site, const void *p, int n);

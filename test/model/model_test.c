@@ -244,6 +244,28 @@ static void lb_1(int arg)
     kc_store_relaxed(&x, 1);
 }
 
+static void counts_0(int arg)
+{
+    r[arg] = kc_add_acq_rel(&x, 1); /* A1 */
+}
+
+static void counts_1(int arg)
+{
+    int before = 0;
+
+    while (!kc_cas_acq_rel(&x, &before, before + 1)) /* A1 */
+        ;
+    r[arg + 1] = before;
+}
+
+TEST(an_rmw_that_is_torn_is_a_load_and_a_store)
+{
+    LITMUS(NULL, 0, T(counts_0), T(counts_1));
+    CHECK(SAW(0, 1, 0, 0) && SAW(1, 0, 0, 0) && !SAW(0, 0, 0, 0));
+    LITMUS("A1", MODEL_TORN, T(counts_0), T(counts_1));
+    CHECK(SAW(0, 1, 0, 0) && SAW(1, 0, 0, 0) && SAW(0, 0, 0, 0));
+}
+
 TEST(load_buffering_is_not_modelled)
 {
     /* C11 and ARM allow 1, 1. Should this ever be seen, strike it from the LIMITS in model.c. */
@@ -325,6 +347,60 @@ static void fenced_read(int arg)
 TEST(sc_fences_alone_do_not_synchronise)
 {
     FAILS("data race", NULL, T(fenced_write), T(fenced_read));
+}
+
+/* The second of two that gives x up frees it. */
+static void uses_and_gives_up(int arg)
+{
+    kc_load_relaxed(&x);
+    if (kc_add_acq_rel(&y, 1 + arg) == 1) /* R1 */
+        model_free(&x, sizeof x);
+}
+
+static void frees(int arg)
+{
+    (void)arg;
+    model_free(&x, sizeof x);
+}
+
+static void reads_and_gives_up(int arg)
+{
+    model_assert(model_read(&data) == arg);
+    if (kc_add_acq_rel(&y, 1) == 1) /* R1 */
+        model_free(&data, sizeof data);
+}
+
+TEST(a_use_that_does_not_happen_before_the_free_is_found)
+{
+    PASSES(T(uses_and_gives_up), T(uses_and_gives_up));
+    FAILS("frees &x, used by uses_and_gives_up", "R1", T(uses_and_gives_up), T(uses_and_gives_up));
+    FAILS("uses_and_gives_up uses what was freed", NULL, T(frees), T(uses_and_gives_up));
+    PASSES(T(reads_and_gives_up), T(reads_and_gives_up));
+    FAILS("frees &data, used by", "R1", T(reads_and_gives_up), T(reads_and_gives_up));
+}
+
+static int entered;
+
+static void enters(int i)
+{
+    entered = i;
+}
+
+static void is_the_one_that_entered(int i)
+{
+    for (int k = 0; k < 3; k++) {
+        kc_add_relaxed(&x, 1);
+        model_assert(entered == i);
+    }
+}
+
+TEST(a_model_knows_which_thread_goes_on)
+{
+    const struct model_thread threads[] = { { "0", is_the_one_that_entered, 0 },
+                                            { "1", is_the_one_that_entered, 1 } };
+
+    model_must_pass((struct model_options){ .name = "enters", .enters = enters }, threads, 2,
+                    reset, NULL);
 }
 
 static void waits_in_vain(int arg)

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcoro/collect.h - several calls at once: wait for all, for one, for the first that works.
+ *
+ *     kc_call_t calls[] = { { .fn = from_cache, .arg = key }, { .fn = from_disk, .arg = key } };
+ *     size_t winner;
+ *     rc = kc_first_ok(calls, 2, &winner);       // the other one is cancelled, and has ended
+ *
+ * Each call runs as a job of its own, a child of the current job. Its rc is what joining it gives,
+ * its payload what it has set with kc_set_payload. Failures are reported by rc and the return value
+ * only: they do not cancel the caller's job. "First" is by time. In a job that is cancelled already
+ * none of these does anything: -ECANCELED. Everything is allocated first: after -ENOMEM no fn ran.
+ */
+#ifndef KCORO_COLLECT_H
+#define KCORO_COLLECT_H
+
+#include <kcoro/base.h>
+#include <kcoro/call.h>
+#include <kcoro/signal.h>
+#include <kcoro/time.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+KC_BEGIN_DECLS
+
+/*
+ * Waits for all. When the first has ended, emits after_first to the others (KC_SIG_TERMINATE:
+ * cancels them; they are no failures then).
+ *
+ * Context: a job.  Suspends: yes.
+ * Cancel: reaches all calls; they are waited for all the same.
+ * Returns: 0: all did; the first failure; -ECANCELED: some were cancelled; -EPERM: not in a job;
+ *          -EINVAL: a NULL; -ENOMEM. With n == 0: 0.
+ */
+KC_API KC_WARN_UNUSED int kc_all(kc_call_t *calls, size_t n, kc_sigset_t after_first);
+
+/*
+ * Returns as soon as one has ended, and emits to_losers to the others. They stay children of the
+ * caller's job and are not waited for here: their args must outlive the enclosing scope. They do
+ * not touch calls any more, and their failures are dropped.
+ *
+ * Context: a job.  Suspends: yes.
+ * Cancel: reaches all calls; returns -ECANCELED at once.
+ * Returns: the winner's rc, and its index in *winner (which may be NULL); -EINVAL: also if n is 0;
+ *          -EPERM, -ENOMEM.
+ */
+KC_API KC_WARN_UNUSED int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers,
+                                 size_t *winner);
+
+/* The first to end wins; the others are cancelled and waited for.
+ * Context: a job.  Suspends, Cancel: as kc_all.  Returns: as kc_any. */
+KC_API KC_WARN_UNUSED int kc_race(kc_call_t *calls, size_t n, size_t *winner);
+
+/* The first success wins; the others are cancelled and waited for.
+ * Context: a job.  Suspends, Cancel: as kc_all.  Returns: 0; if all failed: what came first. */
+KC_API KC_WARN_UNUSED int kc_first_ok(kc_call_t *calls, size_t n, size_t *winner);
+
+/* The first failure cancels the others; all are waited for.
+ * Context: a job.  Suspends, Cancel, Returns: as kc_all. */
+KC_API KC_WARN_UNUSED int kc_all_fail_fast(kc_call_t *calls, size_t n);
+
+/* As kc_all without a signal, but at most max_running are started and not ended; 0: no limit.
+ * Context: a job.  Suspends, Cancel, Returns: as kc_all. */
+KC_API KC_WARN_UNUSED int kc_all_window(kc_call_t *calls, size_t n, uint32_t max_running);
+
+/*
+ * Runs fn(arg) on the caller's stack, in a scope with a timeout: as kc_scope. ns <= 0 is already
+ * due: fn is not called.
+ *
+ * Context: a job.  Suspends: yes.
+ * Returns: as kc_scope; -ETIMEDOUT when its time was over, after fn has ended; -ECANCELED: the job
+ *          around it was cancelled.
+ */
+KC_API KC_WARN_UNUSED int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg);
+KC_API KC_WARN_UNUSED int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg);
+
+KC_END_DECLS
+
+#endif

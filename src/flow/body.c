@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * body.c - the coroutine of a job: it starts, returns or is unwound, and its cleanups run.
+ *
+ * SHAPE    start --> fn(arg) --> settle --> [cleanups: drain, then run them shielded, as long as
+ *          there are any] --> the next stack buries the coroutine and gives up the body's count.
+ *          Without cleanups the stack goes back at once, and the last child ends the job.
+ *
+ *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
+ *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
+ *          its mark; unwinding takes all from the top.
+ *
+ * ORDER    id  site         operation    pairs with   carries; what breaks if weaker
+ *          B1  start: word  cas_acq_rel  cancel.c X2  worker and co; a cancel would send its notice
+ *                                                     to the wrong thread
+ */
+#include "base/os.h"
+#include "flow/job.h"
+#include "flow/signal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* Cancelled before it could start (J28). */
+static void never_starts(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (ext && ext->dispose) {
+        struct kc_handling *h = kc__handling();
+        h->depth++; /* it may not wait, as a handler may not */
+        ext->dispose(j->task.arg);
+        h->depth--;
+    }
+    kc__job_release(j, 0);
+}
+
+/* BODY is set, unless it is to stop. */
+static bool body_begins(kc_job_t *j)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    for (;;) {
+        if (kc_unlikely(seen & KC_WORD_STOP))
+            return false;
+        if (kc_unlikely(seen & KC_WORD_LOCK)) { /* who has it may be about to stop it */
+            kc__relax();
+            seen = kc_load_relaxed(&j->task.word);
+        } else if (kc_cas_acq_rel(&j->task.word, &seen, seen | KC_WORD_BODY)) { /* B1 */
+            return true;
+        }
+    }
+}
+
+static int task_start(kc_task_t *task)
+{
+    kc_job_t *j = kc__job_of(task);
+    kc_thread_t *t = kc__thread();
+    kc_sched_t *s = t->worker->sched;
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (kc_unlikely(kc__job_stopped(j))) {
+        never_starts(j);
+        return -ECANCELED;
+    }
+    size_t size = ext && ext->stack ? ext->stack : s->stack_size;
+    kcoro_t *co = kc__coro_task(t, task, size, s->fp_control);
+    if (kc_unlikely(!co))
+        return -ENOMEM;
+    task->co = co;
+    if (kc_unlikely(!body_begins(j))) {
+        task->co = NULL;
+        kc__coro_task_end(t, co);
+        never_starts(j);
+        return -ECANCELED;
+    }
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (ext)
+        memcpy(co->name, ext->name, sizeof co->name);
+    return 0;
+}
+
+/* ---- end ------------------------------------------------------------------------------------ */
+
+void kc__job_settle(kc_job_t *j, int rc)
+{
+    if (kc_likely(rc == 0))
+        return;
+    uint64_t word = kc__job_lock(j);
+    int reason = j->reason;
+    kc__job_unlock(j);
+    if (rc == -ECANCELED || ((word & KC_WORD_CANCELLED) && rc == reason))
+        kc__job_cancel(j, -ECANCELED, KC_BY_BODY);
+    else
+        kc__job_fail(j, rc, false);
+}
+
+/* The newest kc_defer above `end`, taken out of the list. */
+static kc_cleanup_t *take_deferred(kcoro_t *co, const kc_cleanup_t *end)
+{
+    for (kc_cleanup_t **link = &co->cleanups; *link && *link != end; link = &(*link)->next) {
+        kc_cleanup_t *c = *link;
+        if (!c->where) {
+            *link = c->next;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void run_deferred(kc_cleanup_t *c)
+{
+    void (*fn)(void *) = c->fn;
+    void *arg = c->arg;
+
+    kc__free(c);
+    fn(arg);
+}
+
+void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
+{
+    kc_cleanup_t *c;
+
+    kc__job_drain(j);
+    while ((c = take_deferred(co, end)) != NULL) {
+        kc__job_shield(j);
+        do
+            run_deferred(c);
+        while ((c = take_deferred(co, end)) != NULL);
+        kc__job_unshield(j);
+        kc__job_drain(j); /* cleanups may launch */
+    }
+}
+
+static _Noreturn void body_ends(kc_job_t *j, kcoro_t *co, int rc)
+{
+    if (co->task != &j->task)
+        kc__usage("end of a body", "a scope is still open (rule J25)");
+    if (j->shields > 0)
+        kc__usage("end of a body", "a shield is still open (rule J25)");
+    kc__job_settle(j, rc);
+    if (co->cleanups)
+        kc__job_clean_up(j, co, NULL);
+    if (j->task.held > 0)
+        kc__usage("end of a body", "it still holds a lock (rule Y3)");
+    kc__worker_end(co, &j->task);
+}
+
+static void task_ended(kc_task_t *task)
+{
+    kc__job_release(kc__job_of(task), KC_WORD_BODY);
+}
+
+static void task_message(kc_block_t *block)
+{
+    if (kc_load_relaxed(&block->magic) == KC_CLOCK_MAGIC)
+        kc__clock_message(block);
+    else
+        kc__job_notice(kc_container_of(block, kc_job_t, task.block));
+}
+
+/* ---- unwinding ------------------------------------------------------------------------------ */
+
+/*
+ * The body is not resumed (J17). On its own stack, above the frame that waits: what it has open is
+ * ended from the top of the list. Cleanups of a scope or body wait for its children before.
+ */
+static _Noreturn void unwind(kcoro_t *co)
+{
+    while (co->cleanups) {
+        kc_cleanup_t *c = co->cleanups;
+        kc_job_t *j = kc__job_of(co->task);
+        if (c->fn == kc__scope_mark) {
+            kc_scope_t *scope = c->arg;
+            (void)kc__scope_close(co, scope, 0);
+            continue;
+        }
+        if (!c->where)
+            kc__job_drain(j);
+        co->cleanups = c->next;
+        kc__job_shield(j);
+        if (c->where)
+            c->fn(c->arg);
+        else
+            run_deferred(c);
+        kc__job_unshield(j);
+    }
+    body_ends(kc__job_own(co), co, -ECANCELED);
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    kc_job_t *own = kc__job_own(co);
+
+    /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
+    if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
+        kc__thread()->current == co)
+        unwind(co);
+    return -ECANCELED;
+}
+
+/* ---- what coroutines ask of us -------------------------------------------------------------- */
+
+static void host_run(kcoro_t *me)
+{
+    kc_task_t *task = me->task;
+    kc_fn_t fn = task->fn;
+    void *arg = task->arg;
+
+    task->payload = NULL;
+    task->wait = NULL;
+    body_ends(kc__job_of(task), me, fn(arg));
+}
+
+static void host_yield(kcoro_t *me)
+{
+    kc__worker_yield(kc__thread(), me);
+}
+
+static bool host_parks(kcoro_t *me)
+{
+    if (!kc__job_stopped(kc__job_of(me->task)))
+        return true;
+    kc__job_cancelled_here(me);
+    return false;
+}
+
+static void host_parked(kcoro_t *me)
+{
+    kc_wait_t w = { .co = me, .kind = KC_WAIT_PARK };
+    kc_thread_t *t = kc__thread();
+    kc_task_t *task = me->task;
+
+    task->wait = &w;
+    task->kind = KC_WAIT_PARK;
+    kc__worker_count(t->worker, KC_COUNT_PARKS);
+    kc__worker_leave_parked(t, me);
+    task->wait = NULL;
+    task->kind = KC_WAIT_NONE;
+    if (kc_unlikely(kc__job_stopped(kc__job_of(task))))
+        kc__job_cancelled_here(me);
+}
+
+static void host_ready(kcoro_t *co)
+{
+    kc_worker_t *to = kc_load_relaxed(&co->task->worker);
+
+    if (kc__worker() == to)
+        kc__worker_ready(to, co);
+    else
+        kc__worker_send(to, &co->block);
+}
+
+const struct kc_coro_host kc__coro_host = { host_run, host_yield, host_parks, host_parked,
+                                            host_ready };
+
+/* ---- what the scheduler asks of us ---------------------------------------------------------- */
+
+const struct kc_task_host kc__task_host = {
+    .start = task_start,
+    .ended = task_ended,
+    .message = task_message,
+    .open = kc__roots_open,
+    .close = kc__roots_close,
+    .shut = kc__roots_shut,
+    .idle = kc__roots_idle,
+    .held_open = kc__roots_held_open,
+    .report = kc__roots_report,
+    .make = kc__roots_make,
+    .go = kc__roots_go,
+    .drop = kc__roots_drop,
+};

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * clock.c - the end of a job's time: timeouts and grace.
+ *
+ * WHAT     A clock belongs to a job, its alarm to one thread of the job's scheduler: the one that
+ *          arms it, if it is one of them, else one that is told through its inbox. When the job
+ *          ends, on whatever thread, the alarm is taken away in the same manner.
+ *
+ * SHAPE    NEW --arm--> SENT --the thread has it--> ARMED --rings--> RINGING --> OVER
+ *            \             \                          \--drop--> OVER; a message takes it off
+ *             \--drop--> OVER \--drop--> OVER: the message that is on its way finds it so
+ *
+ *          two references: the job's, given up by drop, and the thread's, from arm until the alarm
+ *          is gone. A clock has no reference on its job: drop, which the job's end calls, waits for
+ *          a ring that is about to take one (a few instructions).
+ *
+ * ORDER    id  site          operation    pairs with  carries; what breaks if weaker
+ *          L1  state         cas_acq_rel  L1          exactly one of ring and drop has it; worker
+ *          L2  drop: state   load_acquire L3          (the word alone)
+ *          L3  ring: state   store_release L2         the reference on the job, taken before
+ *          L4  unref         sub_acq_rel  L4          all uses before the free
+ */
+#include "base/os.h"
+#include "flow/job.h"
+
+enum { NEW, SENT, ARMED, RINGING, OVER };
+
+struct kc_clock {
+    kc_block_t block;          /*    link: a message to the thread                */
+    KC_ATOMIC(uint32_t) refs;  /* A                                              */
+    KC_ATOMIC(uint32_t) state; /* A                                              */
+    kc_alarm_t alarm;          /* O  the thread's                                */
+    kc_time_t at;              /* I  once armed                                  */
+    kc_worker_t *worker;       /* I  once armed                                  */
+    kc_job_t *job;             /* I                                              */
+    void (*ring)(kc_job_t *j); /* I                                              */
+};
+
+void kc__clock_ref(kc_clock_t *clock)
+{
+    kc_add_relaxed(&clock->refs, 1);
+}
+
+void kc__clock_unref(kc_clock_t *clock)
+{
+    if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* L4 */
+        kc__free(clock);
+}
+
+static bool moves(kc_clock_t *clock, uint32_t from, uint32_t to)
+{
+    return kc_cas_acq_rel(&clock->state, &from, to); /* L1 */
+}
+
+static void clock_rings(kc_alarm_t *alarm)
+{
+    kc_clock_t *clock = kc_container_of(alarm, kc_clock_t, alarm);
+    kc_job_t *j = clock->job;
+
+    if (moves(clock, ARMED, RINGING)) {
+        kc__job_ref(j);
+        kc_store_release(&clock->state, OVER); /* L3 */
+        clock->ring(j);
+        kc__job_unref(j);
+        kc__clock_unref(clock);
+    } /* else it was dropped, and the message that says so gives the reference up */
+}
+
+kc_clock_t *kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j))
+{
+    kc_clock_t *clock = kc__alloc(sizeof *clock);
+
+    if (!clock)
+        return NULL;
+    kc_store_relaxed(&clock->block.magic, KC_CLOCK_MAGIC);
+    kc_store_relaxed(&clock->refs, 1);
+    clock->alarm.ring = clock_rings;
+    clock->job = j;
+    clock->ring = ring;
+    return clock;
+}
+
+void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
+{
+    kc_sched_t *s = kc__job_sched(clock->job);
+    kc_worker_t *me = kc__worker();
+    bool here = me && me->sched == s;
+
+    if (at == KC_FOREVER)
+        return;
+    clock->at = at;
+    clock->worker = here ? me : s->workers > 0 ? s->worker[0] : s->main;
+    kc__clock_ref(clock);
+    if (!moves(clock, NEW, here ? ARMED : SENT)) {
+        kc__clock_unref(clock);
+        return; /* dropped meanwhile, or armed already */
+    }
+    if (here) {
+        kc__timers_add(&me->alarms, &clock->alarm.timer, at);
+        if (me == s->main)
+            kc__sched_rearm(s);
+    } else {
+        kc__worker_send(clock->worker, &clock->block);
+    }
+}
+
+void kc__clock_message(kc_block_t *block)
+{
+    kc_clock_t *clock = kc_container_of(block, kc_clock_t, block);
+
+    if (moves(clock, SENT, ARMED)) {
+        kc__timers_add(&clock->worker->alarms, &clock->alarm.timer, clock->at);
+        return;
+    }
+    if (kc__timer_pending(&clock->alarm.timer)) /* dropped when it was armed */
+        kc__timers_remove(&clock->worker->alarms, &clock->alarm.timer);
+    kc__clock_unref(clock);
+}
+
+/* It was armed, and does not ring any more. */
+static void take_off(kc_clock_t *clock)
+{
+    if (clock->worker != kc__worker()) {
+        kc__worker_send(clock->worker, &clock->block);
+        return;
+    }
+    kc__timers_remove(&clock->worker->alarms, &clock->alarm.timer);
+    kc__clock_unref(clock);
+}
+
+void kc__clock_drop(kc_clock_t *clock)
+{
+    /* Its state may move on while we look: then once more. RINGING is over in a moment. */
+    while (kc_load_acquire(&clock->state) != OVER) { /* L2 */
+        if (moves(clock, NEW, OVER) || moves(clock, SENT, OVER))
+            break;
+        if (moves(clock, ARMED, OVER)) {
+            take_off(clock);
+            break;
+        }
+        kc__relax();
+    }
+    kc__clock_unref(clock);
+}

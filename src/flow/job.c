@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job.c - the tree of jobs: who waits for whom, and the one way in which a job ends.
+ *
+ * WHAT     A job counts what it must wait for: its body, its children, leases, and notices of a
+ *          cancel that are on their way to its thread. Whoever takes the last one away ends it:
+ *          that happens once, and whoever it is runs nothing of the user's there. A child holds its
+ *          parent by such a count, so nothing in a tree ends before what is below it.
+ *
+ * SHAPE    what users see, as a function of the word (kc_job_state):
+ *
+ *            ACTIVE --kc__job_cancel, kc__job_fail--> CANCELLING
+ *               |  count 0: job_end                       |  count 0: job_end
+ *               v                                         v
+ *            COMPLETED, FAILED                     CANCELLED, FAILED      DONE is set: for good
+ *
+ *          the count, from kc__job_new to job_end:
+ *
+ *            1  the body (a group: open; a promise: pending)   gone: kc__job_release by body.c,
+ *                                                              scope.c, kc_group_close, cancel.c
+ *            +1 each child           kc__job_attach            gone: job_end of the child
+ *            +1 each lease           kc_lease_take             gone: kc_lease_release
+ *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
+ *
+ *          job_end, the one completion path: the outcome is settled --> DONE --> alarms and signals
+ *          are cut --> those who join are woken, once each --> the parent hears of a failure -->
+ *          the parent's count falls, which may end the parent: in a loop, so that depth costs no
+ *          stack --> the tree's reference is given up.
+ *
+ * WHO      The lock is a bit of the word, held for a few instructions, never while foreign code
+ *          runs, never two at a time. Lock order: none is needed.
+ *
+ * ORDER    id  site             operation    pairs with  carries; what breaks if weaker
+ *          J1  lock: word       cas_acq_rel  J2          what is under the lock
+ *          J2  unlock: word     sub_acq_rel  J1          the same
+ *          J3  release: word    cas_acq_rel  J3, J5      all that the child or body wrote, for who
+ *                                                        ends the job and who drains it
+ *          J4  hold, change:    cas_acq_rel  J3          a count above 0 is one: the job cannot end
+ *              word                                      between the look and the change
+ *          J5  state, result:   load_acquire J2, J3      outcome, payload, what the body wrote
+ *              word
+ *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
+ *          J7  ext              cas_acq_rel, J7          its contents
+ *                               load_acquire
+ *
+ * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
+ *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
+ *                                                                          hold)
+ *          R3 in the ring of children, those with WALKED come last.       (KC_CHECK in attach)
+ */
+#include "flow/job.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* ---- the word ------------------------------------------------------------------------------- */
+
+static KC_COLD void lock_is_taken(uint32_t *spins)
+{
+    if (++*spins % 64 == 0)
+        sched_yield(); /* whoever has it may not run */
+    kc__relax();
+}
+
+/* Takes the lock and adds `more` to the word. Returns what the word was. */
+static uint64_t lock_and_add(kc_job_t *j, uint64_t more)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+    uint32_t spins = 0;
+
+    for (;;) {
+        if (kc_unlikely(seen & KC_WORD_LOCK)) {
+            lock_is_taken(&spins);
+            seen = kc_load_relaxed(&j->task.word);
+        } else if (kc_cas_acq_rel(&j->task.word, &seen, (seen | KC_WORD_LOCK) + more)) { /* J1 */
+            return seen;
+        }
+    }
+}
+
+uint64_t kc__job_lock(kc_job_t *j)
+{
+    return lock_and_add(j, 0);
+}
+
+void kc__job_unlock(kc_job_t *j)
+{
+    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK); /* J2 */
+}
+
+uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    while (!kc_cas_acq_rel(&j->task.word, &seen, (seen & ~clear) | set)) /* J4 */
+        ;
+    return seen;
+}
+
+bool kc__job_hold(kc_job_t *j)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    do {
+        if ((seen & KC_WORD_COUNT) == 0)
+            return false;
+        KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT);     /* R2 */
+    } while (!kc_cas_acq_rel(&j->task.word, &seen, seen + 1)); /* J4 */
+    return true;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)
+{
+    kc_thread_t *t = kc__thread_make();
+    kc_block_t *block = t ? kc__block_get(&t->blocks) : NULL;
+
+    if (!block)
+        return NULL;
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    kc_store_relaxed(&j->task.block.flags, flags);
+    kc_store_relaxed(&j->task.word, 1);
+    kc_store_relaxed(&j->task.worker, s->main);
+    j->task.co = NULL;
+    j->task.payload = NULL;
+    j->task.wait = NULL;
+    j->task.where = KC_WORKER;
+    j->task.kind = KC_WAIT_NONE;
+    j->task.held = 0;
+    j->task.depth = 0;
+    j->reason = 0;
+    j->code = 0;
+    kc_store_relaxed(&j->refs, 1);
+    j->shields = 0;
+    j->parent = NULL;
+    j->children = NULL;
+    kc_store_relaxed(&j->ext, NULL);
+    j->waiters = NULL;
+    kc_store_relaxed(&j->task.block.magic, KC_TASK_MAGIC);
+    if (ext && !kc__job_ext(j)) {
+        kc__job_free(j);
+        return NULL;
+    }
+    return j;
+}
+
+void kc__job_free(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (kc_unlikely(ext != NULL)) {
+        if (ext->timeout)
+            kc__clock_drop(ext->timeout);
+        if (ext->grace_end)
+            kc__clock_drop(ext->grace_end);
+        kc__locals_free(ext);
+        kc__news_free(ext);
+        kc__free(ext);
+    }
+    kc_thread_t *t = kc__thread_make();
+    if (kc_unlikely(!t))
+        kc__die("no memory for the thread's state");
+    kc__block_put(&t->blocks, &j->task.block);
+}
+
+kc_job_ext_t *kc__job_ext(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j), *none = NULL;
+
+    if (ext)
+        return ext;
+    ext = kc__alloc(sizeof *ext);
+    if (ext && !kc_cas_acq_rel(&j->ext, &none, ext)) { /* J7 */
+        kc__free(ext);
+        ext = none; /* another thread was faster */
+    }
+    return ext;
+}
+
+void kc__job_ref(kc_job_t *j)
+{
+    kc_add_relaxed(&j->refs, 1);
+}
+
+/* The last handle of a pending promise is about to go: nobody can keep it any more (D3). */
+static void unref_promise(kc_job_t *j)
+{
+    uint32_t seen = kc_load_relaxed(&j->refs);
+
+    do
+        if (seen == 2 && !(kc__job_word(j) & KC_WORD_DONE))
+            kc__job_cancel(j, -ECANCELED, KC_BY_USER);
+    while (!kc_cas_acq_rel(&j->refs, &seen, seen - 1)); /* J6 */
+    if (seen == 1)
+        kc__job_free(j);
+}
+
+void kc__job_unref(kc_job_t *j)
+{
+    if (kc_unlikely(kc__job_flags(j) & KC_JOB_PROMISE)) {
+        unref_promise(j);
+        return;
+    }
+    uint32_t before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
+    if (kc_unlikely(before == 0))
+        kc__usage("kc_job_release", "released more often than retained (rule J18)");
+    if (before == 1)
+        kc__job_free(j);
+}
+
+/* ---- the tree ------------------------------------------------------------------------------- */
+
+/* Under the parent's lock: first in the ring. */
+static void ring_add(kc_job_t *parent, kc_job_t *j)
+{
+    kc_job_t *first = parent->children;
+
+    j->parent = parent;
+    j->task.depth = parent->task.depth + 1;
+    if (first) {
+        j->next = first;
+        j->prev = first->prev;
+        first->prev->next = j;
+        first->prev = j;
+    } else {
+        j->next = j->prev = j;
+    }
+    parent->children = j;
+}
+
+static void ring_remove(kc_job_t *parent, kc_job_t *j)
+{
+    if (j->next == j) {
+        parent->children = NULL;
+        return;
+    }
+    j->prev->next = j->next;
+    j->next->prev = j->prev;
+    if (parent->children == j)
+        parent->children = j->next;
+}
+
+int kc__job_attach(kc_job_t *parent, kc_job_t *j)
+{
+    uint64_t seen = kc_load_relaxed(&parent->task.word);
+    uint32_t spins = 0;
+
+    for (;;) {
+        if (kc_unlikely((seen & KC_WORD_COUNT) == 0 || (seen & KC_WORD_CLOSED)))
+            return seen & KC_WORD_HALT && (seen & KC_WORD_COUNT) ? -ECANCELED : -ESHUTDOWN;
+        if (kc_unlikely(seen & KC_WORD_HALT))
+            return -ECANCELED;
+        KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
+        if (kc_unlikely(seen & KC_WORD_LOCK)) {
+            lock_is_taken(&spins);
+            seen = kc_load_relaxed(&parent->task.word);
+        } else if (kc_cas_acq_rel(&parent->task.word, &seen, (seen | KC_WORD_LOCK) + 1)) { /* J1 */
+            break;
+        }
+    }
+    ring_add(parent, j);
+    kc__job_unlock(parent);
+    return 0;
+}
+
+void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
+{
+    uint64_t seen = lock_and_add(parent, 1);
+
+    if (kc_unlikely(seen & KC_WORD_HALT)) {
+        j->reason = parent->reason == -ETIMEDOUT ? -ECANCELED
+                    : parent->reason             ? parent->reason
+                    : parent->code               ? parent->code
+                                                 : -ECANCELED;
+        kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED, 0);
+        ring_add(parent, j);
+        parent->children = j->next; /* R3: it was told, so it is the last */
+    } else {
+        ring_add(parent, j);
+    }
+    kc__job_unlock(parent);
+}
+
+/* Under the parent's lock: its child j has ended. Another one that may start now; NULL: none. */
+static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
+{
+    if (kc_likely(!(kc__job_flags(j) & KC_JOB_COUNTED)))
+        return NULL;
+    kc_job_ext_t *ext = kc__job_ext_of(parent);
+    kc_block_t *block = kc__queue_pop(&ext->pending);
+    if (block)
+        return kc_container_of(block, kc_job_t, task.block);
+    ext->running--;
+    return NULL;
+}
+
+bool kc__job_may_start(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j->parent);
+
+    if (kc_likely(!ext || ext->max_running == 0))
+        return true;
+    uint64_t word = kc__job_lock(j->parent);
+    bool waits = ext->running >= ext->max_running && !(word & KC_WORD_HALT);
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
+    if (waits)
+        kc__queue_push(&ext->pending, &j->task.block);
+    else
+        ext->running++;
+    kc__job_unlock(j->parent);
+    return !waits;
+}
+
+void kc__job_submit(kc_job_t *j)
+{
+    if (kc__job_may_start(j))
+        kc__task_submit(&j->task);
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* Under the lock: how it ends, as bits of the word (J3, J4). */
+static uint64_t outcome(const kc_job_t *j, uint64_t word)
+{
+    if (j->reason == -ETIMEDOUT)
+        return KC_WORD_DONE | KC_WORD_DONE_CANCELLED;
+    if (j->code != 0)
+        return KC_WORD_DONE | KC_WORD_DONE_FAILED;
+    return KC_WORD_DONE | (word & KC_WORD_CANCELLED ? KC_WORD_DONE_CANCELLED : 0);
+}
+
+int kc__job_result(const kc_job_t *j)
+{
+    uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
+
+    if (word & KC_WORD_DONE_FAILED)
+        return j->code;
+    if (word & KC_WORD_DONE_CANCELLED)
+        return j->reason ? j->reason : -ECANCELED;
+    return 0;
+}
+
+/* Under the lock: claims all who wait. Returns them, linked by next. */
+static kc_wait_t *claim_waiters(kc_job_t *j)
+{
+    kc_wait_t *claimed = NULL, **end = &claimed;
+
+    while (j->waiters) {
+        kc_wait_t *w = j->waiters;
+        kc__wait_unlink(&j->waiters, w);
+        if (kc__wait_claim(w, 0)) {
+            *end = w;
+            end = &w->next;
+        }
+    }
+    return claimed;
+}
+
+static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
+{
+    kc__job_lock(j);
+    kc_clock_t *timeout = ext->timeout, *grace_end = ext->grace_end;
+    ext->timeout = ext->grace_end = NULL;
+    kc__job_unlock(j);
+    if (timeout)
+        kc__clock_drop(timeout);
+    if (grace_end)
+        kc__clock_drop(grace_end);
+    if (ext->news)
+        kc__news_end(j);
+    if (ext->ended)
+        ext->ended(ext->owner);
+}
+
+/* The parent's count falls by one, and j is no longer its child. Returns the word before that. */
+static uint64_t leave_parent(kc_job_t *parent, kc_job_t *j)
+{
+    kc__job_lock(parent);
+    ring_remove(parent, j);
+    kc_job_t *next = next_pending(parent, j);
+    uint64_t seen = kc_load_relaxed(&parent->task.word), word;
+    do {
+        word = seen - KC_WORD_LOCK - 1;
+        if ((seen & KC_WORD_COUNT) == 2)
+            word &= ~KC_WORD_DRAIN;
+    } while (!kc_cas_acq_rel(&parent->task.word, &seen, word)); /* J3 */
+    if (next)
+        kc__task_submit(&next->task);
+    return seen;
+}
+
+/* The count is 0: j is terminal. Returns its parent, and in *seen the parent's word before its
+ * count fell. */
+static kc_job_t *job_end(kc_job_t *j, uint64_t *seen)
+{
+    uint64_t word = kc__job_lock(j);
+    uint64_t done = outcome(j, word);
+    int code = j->code;
+
+    KC_ASSERT((word & (KC_WORD_COUNT | KC_WORD_DONE)) == 0 && !j->children); /* R1 */
+    kc_wait_t *claimed = claim_waiters(j);
+    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK - done); /* J2 */
+    kc__count(kc__job_sched(j), done & KC_WORD_DONE_FAILED      ? KC_COUNT_FAILED
+                                : done & KC_WORD_DONE_CANCELLED ? KC_COUNT_CANCELLED
+                                                                : KC_COUNT_COMPLETED);
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    if (kc_unlikely(ext != NULL))
+        cut_off(j, ext);
+    while (claimed) {
+        kc_wait_t *w = claimed;
+        claimed = w->next;
+        kc__wait_wake(w);
+    }
+    kc_job_t *parent = j->parent;
+    if (kc_unlikely(!parent))
+        return NULL; /* a root */
+    if (kc_unlikely(done & KC_WORD_DONE_FAILED) &&
+        !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_QUIET)) &&
+        !(kc__job_flags(parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT)))
+        kc__job_fail(parent, code, true);
+    *seen = leave_parent(parent, j);
+    kc__job_unref(j);
+    return parent;
+}
+
+/* The count of j has fallen by one; seen is the word before. Returns the parent if that ended j. */
+static kc_job_t *one_less(kc_job_t *j, uint64_t *seen)
+{
+    uint64_t count = *seen & KC_WORD_COUNT;
+
+    KC_ASSERT(count > 0); /* R2 */
+    if (kc_likely(count == 1))
+        return job_end(j, seen);
+    if (count == 2 && (*seen & KC_WORD_DRAIN)) {
+        kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
+        if (kc__wait_claim(w, 0))
+            kc__wait_wake(w);
+    } else if (count == 2 && (kc__job_flags(j) & KC_JOB_ROOT)) {
+        kc__worker_wake(kc__job_sched(j)->main); /* which may run until nothing is left */
+    }
+    return NULL;
+}
+
+void kc__job_release(kc_job_t *j, uint64_t clear)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word), word;
+
+    do {
+        word = (seen & ~clear) - 1;
+        if ((seen & KC_WORD_COUNT) == 2)
+            word &= ~KC_WORD_DRAIN;
+    } while (!kc_cas_acq_rel(&j->task.word, &seen, word)); /* J3 */
+    while (j)
+        j = one_less(j, &seen);
+}
+
+bool kc__job_release_last(kc_job_t *j, uint64_t clear)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    do
+        if ((seen & KC_WORD_COUNT) != 1)
+            return false;
+    while (!kc_cas_acq_rel(&j->task.word, &seen, (seen & ~clear) - 1)); /* J3 */
+    while (j)
+        j = one_less(j, &seen);
+    return true;
+}
+
+void kc__job_drain(kc_job_t *j)
+{
+    for (;;) {
+        kc_wait_t w;
+        kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
+        j->task.wait = &w;                              /* before anybody can see DRAIN */
+        uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+        do
+            if ((seen & KC_WORD_COUNT) == 1) {
+                j->task.wait = NULL;
+                return;
+            }
+        while (!kc_cas_acq_rel(&j->task.word, &seen, seen | KC_WORD_DRAIN)); /* J4 */
+        (void)kc__wait_commit(&w, KC_FOREVER);
+    }
+}
+
+/* ---- look ----------------------------------------------------------------------------------- */
+
+kc_job_t *kc__job_current(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+
+    return co ? kc__job_of(co->task) : NULL;
+}
+
+kc_job_t *kc__job_own(kcoro_t *co)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    while (kc__job_flags(j) & KC_JOB_SCOPE)
+        j = j->parent;
+    return j;
+}
+
+kc_job_t *kc_job_current(void)
+{
+    return kc__job_current();
+}
+
+static kc_job_t *live(const char *call, const kc_job_t *j)
+{
+    uint32_t magic = j ? kc_load_relaxed(&j->task.block.magic) : 0;
+
+    if (!j)
+        kc__usage(call, "the job is NULL (rule J18)");
+    if (magic == KC_BLOCK_FREE)
+        kc__usage(call, "the job has been freed (rule J18)");
+    if (magic != KC_TASK_MAGIC)
+        kc__usage(call, "the pointer is not a job (rule J18)");
+    return (kc_job_t *)(uintptr_t)j;
+}
+
+kc_job_t *kc_job_retain(kc_job_t *j)
+{
+    kc__job_ref(live("kc_job_retain", j));
+    return j;
+}
+
+void kc_job_release(kc_job_t *j)
+{
+    if (j)
+        kc__job_unref(live("kc_job_release", j));
+}
+
+void kc_job_drop(kc_job_t *j)
+{
+    if (!j)
+        return;
+    kc__job_cancel(live("kc_job_drop", j), -ECANCELED, KC_BY_USER);
+    kc__job_unref(j);
+}
+
+kc_job_state_t kc_job_state(const kc_job_t *j)
+{
+    uint64_t word = kc_load_acquire(&live("kc_job_state", j)->task.word); /* J5 */
+
+    if (word & KC_WORD_DONE)
+        return word & KC_WORD_DONE_FAILED      ? KC_JOB_FAILED
+               : word & KC_WORD_DONE_CANCELLED ? KC_JOB_CANCELLED
+                                               : KC_JOB_COMPLETED;
+    return word & KC_WORD_CANCELLED ? KC_JOB_CANCELLING : KC_JOB_ACTIVE;
+}
+
+int kc_job_result(const kc_job_t *j, int *code)
+{
+    if (!(kc_load_acquire(&live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
+        return -EAGAIN;
+    if (code)
+        *code = kc__job_result(j);
+    return 0;
+}
+
+int kc_job_reason(const kc_job_t *j)
+{
+    kc_job_t *job = live("kc_job_reason", j);
+
+    kc__job_lock(job);
+    int reason = job->reason;
+    kc__job_unlock(job);
+    return reason;
+}
+
+const char *kc_job_name(const kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(live("kc_job_name", j));
+
+    return ext ? ext->name : "";
+}
+
+bool kc_job_cancel(kc_job_t *j, int reason)
+{
+    return kc__job_cancel(live("kc_job_cancel", j), reason ? reason : -ECANCELED, KC_BY_USER);
+}

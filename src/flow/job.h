@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job.h - the job's control block, for the files of this folder and the layers above.
+ *
+ * Legend: I immutable while in use, O the thread of its body, A atomic, L the job's lock.
+ *
+ * ORDER    id  site  operation     pairs with  carries
+ *          J7  ext   load_acquire  job.c J7    its contents
+ */
+#ifndef KC_FLOW_JOB_H
+#define KC_FLOW_JOB_H
+
+#include "flow/wait.h"
+#include "sched/sched.h"
+
+#include <kcoro/job.h>
+
+/* block.flags, beside the KC_JOB_* of kcoro/job.h: what kind of job it is. */
+enum {
+    KC_JOB_PUBLIC =
+        KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE,
+    KC_JOB_SCOPE = 32,    /* its body is a piece of its parent's body                  */
+    KC_JOB_GROUP = 64,    /* it has no body, and is open until it is closed            */
+    KC_JOB_PROMISE = 128, /* it has no body, and somebody will say how it ended        */
+    KC_JOB_ROOT = 256,    /* the parent of what is nobody's child                      */
+    KC_JOB_QUIET = 512,   /* its failure is not its parent's                           */
+    KC_JOB_COUNTED = 1024 /* it counts as running in a parent with max_running          */
+};
+
+/*
+ * The word (task.word): every race about the outcome is decided here. The state that users see is a
+ * function of it, see kc_job_state.
+ */
+#define KC_WORD_COUNT 0x7fffffffull    /* the body, the children, leases, notices on their way   */
+#define KC_WORD_LOCK (1ull << 31)      /* the job's lock                                         */
+#define KC_WORD_BODY (1ull << 32)      /* the body has started and has not ended                 */
+#define KC_WORD_CANCELLED (1ull << 33) /* somebody has asked it to end                           */
+#define KC_WORD_SHIELDED (1ull << 34)  /* ... which must wait                                    */
+#define KC_WORD_HALT (1ull << 35)      /* no more children: those it has are being cancelled     */
+#define KC_WORD_WALKED (1ull << 36)    /* its parent has told it                                 */
+#define KC_WORD_DRAIN (1ull << 37)     /* its body waits until it alone is left in the count     */
+#define KC_WORD_FORBID (1ull << 38)    /* only the end of the scheduler cancels it               */
+#define KC_WORD_CLOSED (1ull << 39)    /* a group that takes no more children; a promise kept    */
+#define KC_WORD_GRACE_OVER                                                                        \
+    (1ull << 40)                  /* shields hold nothing back any more                     */
+#define KC_WORD_DONE (1ull << 41) /* terminal; the next two say how                         */
+#define KC_WORD_DONE_FAILED (1ull << 42)
+#define KC_WORD_DONE_CANCELLED (1ull << 43)
+#define KC_WORD_NOTICED                                                                           \
+    (1ull << 44) /* a notice to the thread of the body is on its way            */
+#define KC_WORD_STOP                                                                              \
+    KC_TASK_STOP /* the body is effectively cancelled: its suspension points say so */
+
+typedef struct kc_job_ext kc_job_ext_t;
+
+struct kc_job {
+    kc_task_t task;                /*    one cache line; word, worker, co, payload, wait     */
+    int32_t reason;                /* L  why it was cancelled; 0: it was not                  */
+    int32_t code;                  /* L  the first failure; 0: none                           */
+    KC_ATOMIC(uint32_t) refs;      /* A  one while it is not terminal, and the handles        */
+    uint32_t shields;              /* O  how many shields are open                            */
+    kc_job_t *parent;              /* I  valid while this is not terminal                     */
+    kc_job_t *children;            /* L  a ring; those that were not told of a cancel first   */
+    kc_job_t *next, *prev;         /* L(parent)  in the ring                                  */
+    KC_ATOMIC(kc_job_ext_t *) ext; /* A  what few jobs need; NULL: nothing of it        */
+    kc_wait_t *waiters;            /* L  those who join it, a ring                       */
+};
+
+_Static_assert(sizeof(struct kc_job) <= KC_BLOCK_SIZE, "a job is one block of 128 bytes (J22)");
+
+/* One value of kc_local_set; shared by all that have inherited it. */
+typedef struct kc_local {
+    KC_ATOMIC(uint32_t) refs;
+    const void *key;
+    void *value;
+    struct kc_local *next; /* owns a reference */
+} kc_local_t;
+
+/* What only some jobs have. */
+struct kc_job_ext {
+    void (*dispose)(void *arg); /* I                                                   */
+    void (*ended)(void *owner); /* I  called when it is terminal                       */
+    void *owner;                /* I                                                   */
+    size_t stack;               /* I  0: the scheduler's default                       */
+    kc_time_t grace;            /* I  0: no limit                                      */
+    struct kc_clock *timeout;   /* L  armed; NULL: none                                */
+    struct kc_clock *grace_end; /* L  made at launch, armed by the cancel              */
+    kc_local_t *locals;         /* L                                                   */
+    struct kc_news *news;       /* L  its signal and slots, see news.c                 */
+    uint32_t max_running;       /* I  0: no limit                                      */
+    uint32_t running;           /* L  children that have started and not ended         */
+    kc_queue_t pending;         /* L  children that must wait                          */
+    char name[32];              /* I                                                   */
+};
+
+KC_INLINE kc_job_t *kc__job_of(kc_task_t *task)
+{
+    return kc_container_of(task, kc_job_t, task);
+}
+
+KC_INLINE uint64_t kc__job_word(const kc_job_t *j)
+{
+    return kc_load_relaxed(&j->task.word);
+}
+
+KC_INLINE uint32_t kc__job_flags(const kc_job_t *j)
+{
+    return kc_load_relaxed(&j->task.block.flags);
+}
+
+KC_INLINE bool kc__job_stopped(const kc_job_t *j)
+{
+    return kc__job_word(j) & KC_WORD_STOP;
+}
+
+KC_INLINE kc_sched_t *kc__job_sched(kc_job_t *j)
+{
+    return kc__task_sched(&j->task);
+}
+
+/* Its extension; NULL: it has none. */
+KC_INLINE kc_job_ext_t *kc__job_ext_of(const kc_job_t *j)
+{
+    return kc_load_acquire(&j->ext); /* J7 */
+}
+
+/* The job of the innermost open scope around the caller, and the caller's own; NULL: none. */
+kc_job_t *kc__job_current(void);
+kc_job_t *kc__job_own(kcoro_t *co);
+
+/* ---- job.c: the tree ----------------------------------------------------------------------- */
+
+/* A job with one reference, not in the tree yet. ext: it needs one. NULL: no memory. */
+kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext);
+
+/* Frees one that never was in the tree. */
+void kc__job_free(kc_job_t *j);
+
+/* Its extension, made if there is none. NULL: no memory. */
+kc_job_ext_t *kc__job_ext(kc_job_t *j);
+
+uint64_t kc__job_lock(kc_job_t *j);
+void kc__job_unlock(kc_job_t *j);
+
+/* Sets and clears bits of the word. Returns what it was. */
+uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear);
+
+/* Makes j a child. -ECANCELED, -ESHUTDOWN: the parent takes none any more. */
+int kc__job_attach(kc_job_t *parent, kc_job_t *j);
+
+/* The same for a scope, which is born cancelled if its parent is. */
+void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j);
+
+/* One more in the count, if it is not terminal. */
+bool kc__job_hold(kc_job_t *j);
+
+/* One less in the count; ends the job if it was the last. clear: bits of the word to clear. */
+void kc__job_release(kc_job_t *j, uint64_t clear);
+
+void kc__job_ref(kc_job_t *j);
+void kc__job_unref(kc_job_t *j);
+
+/* What join gives. It is terminal. */
+int kc__job_result(const kc_job_t *j);
+
+/* Gives up the last one in the count, and ends the job. False: it is not the last. */
+bool kc__job_release_last(kc_job_t *j, uint64_t clear);
+
+/* A child that has not started may. False: it is kept until its parent lets it. */
+bool kc__job_may_start(kc_job_t *j);
+
+/* Queues it, if it may start. */
+void kc__job_submit(kc_job_t *j);
+
+/* ---- cancel.c: how it ends ------------------------------------------------------------------ */
+
+typedef enum {
+    KC_BY_USER,
+    KC_BY_PARENT,
+    KC_BY_CHILD,   /* which has failed                           */
+    KC_BY_BODY,    /* which has failed, or says it was cancelled */
+    KC_BY_CLOCK,   /* its timeout                                */
+    KC_BY_GRACE,   /* the time for its shields is over           */
+    KC_BY_SHUTDOWN /* the scheduler ends                         */
+} kc_cancel_by_t;
+
+/* Asks j to end. True: this call moved it out of ACTIVE. */
+bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by);
+
+/* A child of j has failed, or its body: j ends FAILED, and its children are cancelled. */
+void kc__job_fail(kc_job_t *j, int code, bool child);
+
+/* Tells the children that do not know yet. */
+void kc__job_walk(kc_job_t *j);
+
+/* A message of kc__job_cancel has come to the thread of j's body. */
+void kc__job_notice(kc_job_t *j);
+
+/* Shields for what runs at the end: whatever the state is. */
+void kc__job_shield(kc_job_t *j);
+void kc__job_unshield(kc_job_t *j);
+
+/* The caller, j's body, waits until it alone is left in the count. */
+void kc__job_drain(kc_job_t *j);
+
+/* ---- body.c: the coroutine of a job -------------------------------------------------------- */
+
+/* What a body's return value means for its job. */
+void kc__job_settle(kc_job_t *j, int rc);
+
+/* Drains j, then runs its deferred cleanups down to `end`. */
+void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end);
+
+/* At a suspension point of a body that is cancelled: -ECANCELED, or it is unwound. */
+int kc__job_cancelled_here(kcoro_t *co);
+
+/* ---- launch.c ------------------------------------------------------------------------------ */
+
+/* What the options of launches and scopes have in common, into an extension made for it. */
+struct kc_job_wishes {
+    const char *name;
+    size_t stack;
+    kc_time_t timeout, grace;
+    uint32_t max_running;
+    void (*dispose)(void *arg);
+    kc_signal_t *signal;
+};
+
+/* True: the job needs an extension. */
+bool kc__wishes_any(const struct kc_job_wishes *wishes);
+
+/* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
+int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* In the tree: the clock runs, the outside signal reaches it. */
+void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* A group is closed, or a promise kept or cancelled: what held it open is gone. */
+void kc__group_ends(kc_job_t *j);
+
+/* ---- scope.c ------------------------------------------------------------------------------- */
+
+/* Ends a scope that is the current one. rc: what its function returned. */
+int kc__scope_close(kcoro_t *co, kc_scope_t *scope, int rc);
+
+/* What marks a scope in a coroutine's list of cleanups. */
+void kc__scope_mark(void *arg);
+
+/* ---- clock.c: timeouts and grace ----------------------------------------------------------- */
+
+typedef struct kc_clock kc_clock_t;
+
+/* One that is not armed. NULL: no memory. */
+kc_clock_t *kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j));
+
+/* Arms it: ring is called at `at`, on a thread of the job's scheduler. Any thread. */
+void kc__clock_arm(kc_clock_t *clock, kc_time_t at);
+
+/* One more user, so that it may be armed while the job drops it. */
+void kc__clock_ref(kc_clock_t *clock);
+void kc__clock_unref(kc_clock_t *clock);
+
+/* The job's reference to it is given up; it does not ring any more, or has. */
+void kc__clock_drop(kc_clock_t *clock);
+
+/* A message has come to the thread of a clock. */
+void kc__clock_message(kc_block_t *block);
+
+#define KC_CLOCK_MAGIC 0xc10cc070u
+
+/* ---- news.c: the job's signal --------------------------------------------------------------- */
+
+/* Makes room for what follows. 0 or -ENOMEM. */
+int kc__news_prepare(kc_job_t *j);
+
+/* Binds j, which has that room, to an outside signal: its TERMINATE cancels j. */
+void kc__news_bind(kc_job_t *j, kc_signal_t *signal);
+
+/* A cancel has taken effect: TERMINATE for those who listen. */
+void kc__news_terminate(kc_job_t *j);
+
+/* j is terminal: nothing reaches it any more. */
+void kc__news_end(kc_job_t *j);
+
+/* The last of j: frees what it has. */
+void kc__news_free(kc_job_ext_t *ext);
+
+/* ---- locals.c ------------------------------------------------------------------------------ */
+
+/* A child's locals are those of `from`; NULL: of the caller's own job. 0 or -ENOMEM. */
+int kc__locals_inherit(kc_job_t *child, kc_job_t *from);
+void kc__locals_free(kc_job_ext_t *ext);
+
+/* ---- root.c: what is nobody's child ---------------------------------------------------------- */
+
+kc_job_t *kc__root_for(kc_sched_t *s);
+
+/* As kc_task_host (sched.h) says. */
+int kc__roots_open(kc_sched_t *s);
+void kc__roots_close(kc_sched_t *s);
+void kc__roots_shut(kc_sched_t *s);
+bool kc__roots_idle(kc_sched_t *s);
+bool kc__roots_held_open(kc_sched_t *s);
+void kc__roots_report(kc_sched_t *s);
+kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                          void (*ended)(void *owner), void *owner);
+void kc__roots_go(kc_task_t *task);
+void kc__roots_drop(kc_task_t *task);
+
+#endif

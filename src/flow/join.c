@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * join.c - waiting for a job, and the value that it hands over.
+ *
+ * A deferred value is its job: kc_deferred_t is a name for the same block.
+ *
+ * ORDER    id  site            operation     pairs with  carries
+ *          V1  look: word      load_acquire  job.c J2    outcome and payload: D1
+ */
+#include "flow/job.h"
+
+#include <errno.h>
+
+/* ---- who is above whom ---------------------------------------------------------------------- */
+
+/* j is the caller's job or one above it: it cannot end while the caller waits. Costs nothing for
+ * a join downward. */
+static bool is_above(const kc_job_t *j, const kc_job_t *current)
+{
+    while (current->task.depth > j->task.depth)
+        current = current->parent;
+    return current == j;
+}
+
+/* The outermost of the caller's scopes and job that is cancelled: what is below it is too. */
+static kc_job_t *cancelled_top(kc_job_t *current)
+{
+    while ((kc__job_flags(current) & KC_JOB_SCOPE) && kc__job_stopped(current->parent))
+        current = current->parent;
+    return current;
+}
+
+/* j has not ended and is below top. Its lock keeps it, and so all above it, from ending. */
+static bool is_below(kc_job_t *j, const kc_job_t *top)
+{
+    uint64_t word = kc__job_lock(j);
+    const kc_job_t *at = j;
+
+    if (!(word & KC_WORD_DONE))
+        while (at->task.depth > top->task.depth)
+            at = at->parent;
+    kc__job_unlock(j);
+    return at == top && j != top;
+}
+
+/* ---- join ----------------------------------------------------------------------------------- */
+
+/* Queues w with those who wait for j. False: it has ended. */
+static bool enqueue(kc_job_t *j, kc_wait_t *w)
+{
+    uint64_t word = kc__job_lock(j);
+    bool waits = !(word & KC_WORD_DONE);
+
+    if (waits)
+        kc__wait_link(&j->waiters, w);
+    kc__job_unlock(j);
+    return waits;
+}
+
+static void dequeue(kc_job_t *j, kc_wait_t *w)
+{
+    kc__job_lock(j);
+    kc__wait_unlink(&j->waiters, w);
+    kc__job_unlock(j);
+}
+
+/* The caller was cancelled. What is below it is too, and is waited for (J6). */
+static int join_cancelled(kc_job_t *j, kcoro_t *co)
+{
+    kc_wait_t w;
+
+    if (is_below(j, cancelled_top(kc__job_of(co->task)))) {
+        kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
+        if (enqueue(j, &w))
+            (void)kc__wait_commit(&w, KC_FOREVER);
+    }
+    return kc__job_cancelled_here(co);
+}
+
+static int join(kc_job_t *j, kc_time_t deadline)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+    kc_wait_t w;
+
+    if (co && is_above(j, kc__job_of(co->task)))
+        return -EDEADLK;
+    if (co && kc_unlikely(kc__job_stopped(kc__job_of(co->task))))
+        return join_cancelled(j, co);
+    if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
+        return kc__job_result(j);
+    kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
+    w.firm = false;
+    if (!enqueue(j, &w))
+        return kc__job_result(j);
+    int rc = kc__wait_commit(&w, deadline);
+    if (kc_likely(rc == 0))
+        return kc__job_result(j);
+    dequeue(j, &w);
+    return rc == -ECANCELED ? join_cancelled(j, co) : rc;
+}
+
+static kc_job_t *live(const char *call, const void *p)
+{
+    kc_job_t *j = (kc_job_t *)(uintptr_t)p;
+    uint32_t magic = j ? kc_load_relaxed(&j->task.block.magic) : 0;
+
+    if (!j)
+        kc__usage(call, "the handle is NULL (rule J18)");
+    if (magic != KC_TASK_MAGIC)
+        kc__usage(call, magic == KC_BLOCK_FREE ? "the job has been freed (rule J18)"
+                                               : "the pointer is not a job (rule J18)");
+    return j;
+}
+
+int kc_job_join(kc_job_t *j)
+{
+    return join(live("kc_job_join", j), KC_FOREVER);
+}
+
+int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
+{
+    return join(live("kc_job_join_until", j), deadline);
+}
+
+/* ---- deferred values ------------------------------------------------------------------------ */
+
+int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_deferred_t **out)
+{
+    kc_job_t *j;
+
+    int rc = out ? kc_launch_job(fn, arg, opts, &j) : -EINVAL;
+    if (rc == 0)
+        *out = (kc_deferred_t *)j;
+    return rc;
+}
+
+int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out)
+{
+    return kc_async_job(fn, arg, NULL, out);
+}
+
+void kc_set_payload(void *payload)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+
+    if (!co)
+        kc__usage("kc_set_payload", "there is no current job (rule D4)");
+    kc__job_own(co)->task.payload = payload;
+}
+
+/* The value of a job that has ended. */
+static void *payload_of(const kc_job_t *j)
+{
+    uint64_t word = kc_load_acquire(&j->task.word); /* V1 */
+
+    return word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED) ? NULL : j->task.payload;
+}
+
+int kc_await(kc_deferred_t *d, void **payload)
+{
+    kc_job_t *j = live("kc_await", d);
+    int rc = join(j, KC_FOREVER);
+
+    if (payload)
+        *payload = rc == 0 ? payload_of(j) : NULL;
+    return rc;
+}
+
+int kc_deferred_get(kc_deferred_t *d, void **payload)
+{
+    kc_job_t *j = live("kc_deferred_get", d);
+
+    if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
+        return -EAGAIN;
+    int rc = kc__job_result(j);
+    if (payload)
+        *payload = payload_of(j);
+    return rc;
+}
+
+kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
+{
+    switch (kc_job_state(live("kc_deferred_state", d))) {
+    case KC_JOB_COMPLETED:
+        return KC_DEFERRED_COMPLETED;
+    case KC_JOB_FAILED:
+        return KC_DEFERRED_FAILED;
+    case KC_JOB_CANCELLED:
+        return KC_DEFERRED_CANCELED;
+    case KC_JOB_ACTIVE:
+    case KC_JOB_CANCELLING:
+        break;
+    }
+    return KC_DEFERRED_PENDING;
+}
+
+kc_job_t *kc_deferred_job(kc_deferred_t *d)
+{
+    return live("kc_deferred_job", d);
+}
+
+kc_deferred_t *kc_deferred_retain(kc_deferred_t *d)
+{
+    kc__job_ref(live("kc_deferred_retain", d));
+    return d;
+}
+
+void kc_deferred_release(kc_deferred_t *d)
+{
+    if (d)
+        kc__job_unref(live("kc_deferred_release", d));
+}
+
+int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
+{
+    kc_job_t *j = live("kc_promise_complete", d);
+
+    if (!(kc__job_flags(j) & KC_JOB_PROMISE))
+        return -EINVAL;
+    uint64_t word = kc__job_lock(j);
+    if (word & KC_WORD_CLOSED) {
+        bool cancelled = (word & KC_WORD_CANCELLED) && j->code == 0 && !j->task.wait;
+        kc__job_unlock(j);
+        return cancelled ? -ECANCELED : -EALREADY;
+    }
+    j->task.payload = payload;
+    j->task.arg = j; /* kept: whatever comes now comes too late */
+    if (rc != 0 && rc != -ECANCELED)
+        j->code = rc;
+    kc__job_change(j, KC_WORD_CLOSED | (rc == -ECANCELED ? KC_WORD_CANCELLED : 0), KC_WORD_LOCK);
+    kc__group_ends(j);
+    return 0;
+}

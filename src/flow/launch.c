@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * launch.c - how jobs come into the tree: launches, groups, leases, promises.
+ *
+ * WHAT     All that can fail is done before the job is in the tree; from then on it ends like any
+ *          other.
+ *
+ * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
+ *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
+ */
+#include "flow/job.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- what options ask for ------------------------------------------------------------------- */
+
+bool kc__wishes_any(const struct kc_job_wishes *w)
+{
+    return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
+           w->signal;
+}
+
+static void timeout_rings(kc_job_t *j)
+{
+    kc__job_cancel(j, -ETIMEDOUT, KC_BY_CLOCK);
+}
+
+static void grace_rings(kc_job_t *j)
+{
+    kc__job_cancel(j, 0, KC_BY_GRACE);
+}
+
+int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
+{
+    if (!kc__wishes_any(w))
+        return 0;
+    kc_job_ext_t *ext = kc__job_ext(j);
+    if (w->name)
+        memcpy(ext->name, w->name, strnlen(w->name, sizeof ext->name - 1));
+    ext->stack = w->stack;
+    ext->grace = w->grace;
+    ext->max_running = w->max_running;
+    ext->dispose = w->dispose;
+    if (w->timeout && !(ext->timeout = kc__clock_new(j, timeout_rings)))
+        return -ENOMEM;
+    if (w->grace && !(ext->grace_end = kc__clock_new(j, grace_rings)))
+        return -ENOMEM;
+    return w->signal ? kc__news_prepare(j) : 0;
+}
+
+void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *w)
+{
+    if (w->signal)
+        kc__news_bind(j, w->signal);
+    if (!w->timeout)
+        return;
+    kc_job_ext_t *ext = kc__job_ext(j);
+    kc__job_lock(j);
+    kc_clock_t *clock = ext->timeout;
+    if (clock)
+        kc__clock_ref(clock);
+    kc__job_unlock(j);
+    if (!clock)
+        return; /* it has ended already */
+    kc__clock_arm(clock, kc__sched_after(kc__job_sched(j), w->timeout));
+    kc__clock_unref(clock);
+}
+
+/* ---- launch --------------------------------------------------------------------------------- */
+
+/* Whose child it will be, and in which scheduler. */
+static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s)
+{
+    kc_job_t *current = kc__job_current();
+    kc_job_t *above = o->parent ? o->parent : current;
+
+    if (!above && !o->sched)
+        return -EPERM;
+    *s = o->sched ? o->sched : kc__job_sched(above);
+    if (!kc__sched_has(*s, o->affinity))
+        return -EINVAL;
+    *parent = above && !(o->flags & KC_JOB_DETACHED) ? above : kc__root_for(*s);
+    return 0;
+}
+
+static int check(const kc_launch_opts_t *o)
+{
+    if ((o->flags & ~(uint32_t)KC_JOB_PUBLIC) || o->timeout < 0 || o->grace < 0)
+        return -EINVAL;
+    return 0;
+}
+
+/* KC_JOB_NOW runs on the caller's thread, in a job (J20). */
+static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (!(o->flags & KC_JOB_NOW))
+        return 0;
+    if (!co || t->worker->sched != s)
+        return -EINVAL;
+    kc_affinity_t here = t->worker == s->main ? KC_MAIN : KC_WORKER_AT(t->worker->index);
+    if (o->affinity != KC_WORKER && o->affinity != here)
+        return -EINVAL;
+    *where = here;
+    return 0;
+}
+
+/* A job that may be attached, with all that it needs. */
+static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
+{
+    struct kc_job_wishes wishes = {
+        .name = o->name,
+        .stack = o->stack,
+        .timeout = o->timeout,
+        .grace = o->grace,
+        .dispose = o->dispose,
+        .signal = o->signal,
+    };
+    kc_job_t *j = kc__job_new(s, o->flags | kind, kc__wishes_any(&wishes));
+
+    if (!j)
+        return -ENOMEM;
+    int rc = kc__wishes_prepare(j, &wishes);
+    if (rc == 0)
+        rc = kc__locals_inherit(j, o->parent);
+    if (rc != 0) {
+        kc__job_free(j);
+        return rc;
+    }
+    *out = j;
+    return 0;
+}
+
+static void arm(kc_job_t *j, const kc_launch_opts_t *o)
+{
+    struct kc_job_wishes wishes = { .timeout = o->timeout, .signal = o->signal };
+
+    kc__wishes_arm(j, &wishes);
+}
+
+/* Into the tree, with so many references. If that fails, it is freed. */
+static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
+{
+    kc_store_relaxed(&j->refs, refs);
+    int rc = kc__job_attach(parent, j);
+    if (kc_unlikely(rc != 0))
+        kc__job_free(j);
+    else
+        kc__count(kc__job_sched(j), KC_COUNT_CREATED);
+    return rc;
+}
+
+/* Starts j here and now; the caller goes on when it suspends. */
+static void run_now(kc_job_t *j)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    kc_store_relaxed(&j->task.worker, t->worker);
+    int rc = kc__task_host.start(&j->task);
+    if (rc == 0)
+        kc__worker_run_now(t, co, j->task.co);
+    else if (rc == -ENOMEM)
+        kc__task_submit(&j->task); /* it starts as soon as there is memory for a stack */
+}
+
+int kc_launch(kc_fn_t fn, void *arg)
+{
+    kc_job_t *parent = kc__job_current(), *j;
+
+    if (kc_unlikely(!fn || !parent))
+        return fn ? -EPERM : -EINVAL;
+    j = kc__job_new(kc__worker()->sched, 0, false);
+    if (kc_unlikely(!j))
+        return -ENOMEM;
+    if (kc_unlikely(kc__locals_inherit(j, NULL) != 0)) {
+        kc__job_free(j);
+        return -ENOMEM;
+    }
+    j->task.fn = fn;
+    j->task.arg = arg;
+    int rc = enter(parent, j, 1);
+    if (kc_likely(rc == 0))
+        kc__job_submit(j);
+    return rc;
+}
+
+int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t **out)
+{
+    static const kc_launch_opts_t defaults;
+    const kc_launch_opts_t *o = opts ? opts : &defaults;
+    kc_affinity_t where = o->affinity;
+    kc_job_t *parent, *j;
+    kc_sched_t *s;
+
+    int rc = fn ? check(o) : -EINVAL;
+    if (rc == 0)
+        rc = find_place(o, &parent, &s);
+    if (rc == 0)
+        rc = check_now(o, s, &where);
+    if (rc == 0)
+        rc = make(s, o, 0, &j);
+    if (rc != 0)
+        return rc;
+    j->task.fn = fn;
+    j->task.arg = arg;
+    j->task.where = (int8_t)where;
+    rc = enter(parent, j, out ? 3 : 2); /* one is ours: it may end while we are busy with it */
+    if (rc != 0)
+        return rc;
+    if (out)
+        *out = j;
+    arm(j, o);
+    if (!(o->flags & KC_JOB_NOW))
+        kc__job_submit(j);
+    else if (kc__job_may_start(j))
+        run_now(j);
+    kc__job_unref(j);
+    return 0;
+}
+
+/* ---- groups, promises, leases --------------------------------------------------------------- */
+
+/* A job without a body. */
+static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
+{
+    static const kc_launch_opts_t defaults;
+    const kc_launch_opts_t *o = opts ? opts : &defaults;
+    kc_job_t *parent, *j;
+    kc_sched_t *s;
+
+    int rc = out && !(o->flags & KC_JOB_NOW) ? check(o) : -EINVAL;
+    if (rc == 0)
+        rc = find_place(o, &parent, &s);
+    if (rc == 0)
+        rc = make(s, o, kind, &j);
+    if (rc != 0)
+        return rc;
+    if (kind == KC_JOB_PROMISE)
+        kc_add_relaxed(&s->holds, 1);
+    rc = enter(parent, j, 3); /* one is ours until it is armed */
+    if (rc != 0) {
+        if (kind == KC_JOB_PROMISE)
+            kc_sub_acq_rel(&s->holds, 1); /* N1 */
+        return rc;
+    }
+    arm(j, o);
+    *out = j;
+    kc__job_unref(j);
+    return 0;
+}
+
+int kc_group_create(const kc_launch_opts_t *opts, kc_job_t **out)
+{
+    return bodiless(opts, KC_JOB_GROUP, out);
+}
+
+int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
+{
+    kc_job_t *j;
+
+    int rc = out ? bodiless(opts, KC_JOB_PROMISE, &j) : -EINVAL;
+    if (rc == 0)
+        *out = (kc_deferred_t *)j;
+    return rc;
+}
+
+/* Something that another thread could have ended is over: main may see now that all wait. */
+static void hold_ends(kc_sched_t *s)
+{
+    if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
+        kc__worker_wake(s->main);
+}
+
+void kc__group_ends(kc_job_t *j)
+{
+    if (kc__job_flags(j) & KC_JOB_PROMISE)
+        hold_ends(kc__job_sched(j));
+    kc__job_release(j, 0);
+}
+
+int kc_group_close(kc_job_t *group)
+{
+    if (!group || !(kc__job_flags(group) & KC_JOB_GROUP))
+        return -EINVAL;
+    if (!(kc__job_change(group, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
+        kc__group_ends(group);
+    return 0;
+}
+
+int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
+{
+    if (!j || !lease)
+        return -EINVAL;
+    if (!kc__job_hold(j))
+        return -ESHUTDOWN;
+    kc_add_relaxed(&kc__job_sched(j)->holds, 1);
+    lease->job = j;
+    return 0;
+}
+
+void kc_lease_release(kc_lease_t *lease)
+{
+    kc_job_t *j = lease ? lease->job : NULL;
+
+    if (!j)
+        return;
+    lease->job = NULL;
+    hold_ends(kc__job_sched(j));
+    kc__job_release(j, 0);
+}

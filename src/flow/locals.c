@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * locals.c - values of a job that its children inherit.
+ *
+ * WHAT     A list that only grows at its head and is shared by all who have inherited it: so a
+ *          launch copies one pointer. Setting a key again puts a new value before the old one.
+ *
+ * ORDER    id  site   operation    pairs with  carries
+ *          L1  refs   sub_acq_rel  L1          all uses before the free
+ */
+#include "base/os.h"
+#include "flow/job.h"
+
+#include <errno.h>
+
+static void unref(kc_local_t *list)
+{
+    while (list && kc_sub_acq_rel(&list->refs, 1) == 1) { /* L1 */
+        kc_local_t *next = list->next;
+        kc__free(list);
+        list = next;
+    }
+}
+
+/* The list of j, with one reference for the caller. */
+static kc_local_t *list_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (!ext)
+        return NULL;
+    kc__job_lock(j);
+    kc_local_t *list = ext->locals;
+    if (list)
+        kc_add_relaxed(&list->refs, 1);
+    kc__job_unlock(j);
+    return list;
+}
+
+/* The list of another job: a scope has the values of the coroutine that has opened it. */
+static kc_local_t *list_of_other(kc_job_t *j)
+{
+    kc_job_t *own = j;
+
+    if (!kc__job_hold(j))
+        return NULL; /* it has ended: nothing can be launched into it */
+    while (kc__job_flags(own) & KC_JOB_SCOPE)
+        own = own->parent;
+    kc_local_t *list = list_of(own);
+    kc__job_release(j, 0);
+    return list;
+}
+
+int kc__locals_inherit(kc_job_t *child, kc_job_t *from)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_local_t *list = from ? list_of_other(from) : co ? list_of(kc__job_own(co)) : NULL;
+
+    if (kc_likely(!list))
+        return 0;
+    kc_job_ext_t *ext = kc__job_ext(child);
+    if (!ext) {
+        unref(list);
+        return -ENOMEM;
+    }
+    ext->locals = list;
+    return 0;
+}
+
+void kc__locals_free(kc_job_ext_t *ext)
+{
+    unref(ext->locals);
+}
+
+int kc_local_set(const void *key, void *value)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+
+    if (!co)
+        return -EPERM;
+    kc_job_t *own = kc__job_own(co);
+    kc_job_ext_t *ext = kc__job_ext(own);
+    kc_local_t *local = ext ? kc__alloc(sizeof *local) : NULL;
+    if (!local)
+        return -ENOMEM;
+    kc_store_relaxed(&local->refs, 1);
+    local->key = key;
+    local->value = value;
+    kc__job_lock(own);
+    local->next = ext->locals;
+    ext->locals = local;
+    kc__job_unlock(own);
+    return 0;
+}
+
+void *kc_local_get(const void *key)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_job_ext_t *ext = co ? kc__job_ext_of(kc__job_own(co)) : NULL;
+
+    for (kc_local_t *local = ext ? ext->locals : NULL; local; local = local->next)
+        if (local->key == key)
+            return local->value;
+    return NULL;
+}

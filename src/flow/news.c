@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * news.c - the signal of a job: user bits go down the tree, TERMINATE is a cancel.
+ *
+ * WHAT     Few jobs use their signal, so it is made when it is asked for: with it those of all jobs
+ *          above, each chained to the one below it. The chains carry all bits but TERMINATE,
+ *          which the tree itself carries (cancel.c), and which is fired here when it takes effect.
+ *
+ * SHAPE    news of a job   signal   the job's own; its owner is the job
+ *                          from     a slot on the parent's signal, chained to the job's own
+ *                          slot     a slot on the job's own: kc_current_slot
+ *                          outside  a slot on the signal of .signal: TERMINATE there cancels
+ */
+#include "base/os.h"
+#include "flow/job.h"
+#include "flow/signal.h"
+
+#include <errno.h>
+#include <sched.h>
+
+enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_CUT };
+
+struct kc_news {
+    kc_signal_t *signal; /* L  NULL: nobody has asked                       */
+    uint8_t chain;       /* L  whether from is bound: CHAIN_*               */
+    bool has_slot;       /* L  slot is bound                                */
+    bool has_outside;    /* L  outside is bound                             */
+    kc_slot_t from, slot, outside;
+};
+
+/* ---- the owner of a signal ------------------------------------------------------------------ */
+
+static void pin(void *owner)
+{
+    kc__job_ref(owner);
+}
+
+static bool cancel(void *owner)
+{
+    return kc__job_cancel(owner, -ECANCELED, KC_BY_USER);
+}
+
+static void unpin(void *owner)
+{
+    kc__job_unref(owner);
+}
+
+static const struct kc_signal_owner job_owner = { pin, cancel, unpin };
+
+/* ---- making them ---------------------------------------------------------------------------- */
+
+static struct kc_news *news_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext(j);
+
+    if (!ext)
+        return NULL;
+    kc__job_lock(j);
+    struct kc_news *news = ext->news;
+    kc__job_unlock(j);
+    if (news)
+        return news;
+    news = kc__alloc(sizeof *news);
+    if (!news)
+        return NULL;
+    kc__job_lock(j);
+    struct kc_news *other = ext->news;
+    if (!other)
+        ext->news = news;
+    kc__job_unlock(j);
+    if (other)
+        kc__free(news);
+    return other ? other : news;
+}
+
+int kc__news_prepare(kc_job_t *j)
+{
+    return news_of(j) ? 0 : -ENOMEM;
+}
+
+/* The signal of j alone. fresh: it was made by this call. */
+static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
+{
+    struct kc_news *news = news_of(j);
+    kc_signal_t *made = news && !news->signal ? kc__signal_new_owned(&job_owner, j) : NULL;
+
+    *fresh = false;
+    if (!news)
+        return NULL;
+    uint64_t word = kc__job_lock(j);
+    if (!news->signal && made) {
+        news->signal = made;
+        made = NULL;
+        *fresh = true;
+        if (word & KC_WORD_STOP) /* it took effect before anybody could listen */
+            kc__signal_preset(news->signal, KC_SIG_TERMINATE);
+        if (word & KC_WORD_DONE)
+            kc__signal_disown(news->signal);
+    }
+    kc_signal_t *signal = news->signal;
+    kc__job_unlock(j);
+    kc_signal_release(made); /* another thread was faster */
+    return signal;
+}
+
+/* Chains the signal of the parent to that of j. */
+static void chain(kc_job_t *parent, kc_job_t *j)
+{
+    struct kc_news *above = news_of(parent), *news = news_of(j);
+
+    if (!above || !news || !above->signal || !news->signal)
+        return;
+    kc__job_lock(j);
+    bool mine = news->chain == CHAIN_NONE;
+    if (mine)
+        news->chain = CHAIN_BUSY;
+    kc__job_unlock(j);
+    if (!mine)
+        return;
+    kc_slot_bind(&news->from, above->signal, KC_SIG_ALL & ~KC_SIG_TERMINATE);
+    (void)kc_slot_chain(&news->from, news->signal);
+    kc__job_lock(j);
+    news->chain = CHAIN_BOUND;
+    kc__job_unlock(j);
+}
+
+kc_signal_t *kc_job_signal(kc_job_t *j)
+{
+    bool fresh;
+
+    if (!j)
+        kc__usage("kc_job_signal", "the job is NULL (rule J18)");
+    kc_signal_t *signal = own_signal(j, &fresh);
+    /* While it is held, all above it are there. */
+    if (!signal || !kc__job_hold(j))
+        return signal;
+    for (kc_job_t *at = j; fresh && at->parent && !(kc__job_flags(at->parent) & KC_JOB_ROOT) &&
+                           !(kc__job_word(at) & KC_WORD_FORBID);
+         at = at->parent) {
+        if (!own_signal(at->parent, &fresh))
+            break;
+        chain(at->parent, at);
+    }
+    kc__job_release(j, 0);
+    return signal;
+}
+
+kc_slot_t *kc_current_slot(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_job_t *own = co ? kc__job_own(co) : NULL;
+
+    if (!own || (kc__job_word(own) & KC_WORD_FORBID))
+        return NULL;
+    kc_signal_t *signal = kc_job_signal(own);
+    struct kc_news *news = signal ? news_of(own) : NULL;
+    if (!news)
+        return NULL;
+    if (!news->has_slot) { /* only its own coroutine comes here */
+        kc_slot_bind(&news->slot, signal, KC_SIG_ALL);
+        news->has_slot = true;
+    }
+    return &news->slot;
+}
+
+/* ---- what comes from outside ---------------------------------------------------------------- */
+
+static void outside_fired(kc_sigset_t fired, kc_signal_t *signal, void *arg)
+{
+    (void)fired;
+    (void)signal;
+    kc__job_cancel(arg, -ECANCELED, KC_BY_USER);
+}
+
+void kc__news_bind(kc_job_t *j, kc_signal_t *signal)
+{
+    struct kc_news *news = news_of(j);
+
+    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
+    bool waits = kc_slot_on(&news->outside, KC_SIG_TERMINATE, outside_fired, j);
+    bool ended = kc__job_lock(j) & KC_WORD_DONE;
+    news->has_outside = !ended;
+    kc__job_unlock(j);
+    if (ended) /* a promise may, at any time */
+        kc_slot_unbind(&news->outside);
+    else if (!waits)
+        kc__job_cancel(j, -ECANCELED, KC_BY_USER);
+}
+
+void kc__news_terminate(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    kc__job_lock(j);
+    kc_signal_t *signal = ext->news ? ext->news->signal : NULL;
+    kc__job_unlock(j);
+    if (signal)
+        kc__signal_fire(signal, KC_SIG_TERMINATE);
+}
+
+/* Takes off what binds j to others. */
+static void cut(kc_job_t *j, struct kc_news *news)
+{
+    kc__job_lock(j);
+    while (news->chain == CHAIN_BUSY) { /* another thread is at it */
+        kc__job_unlock(j);
+        sched_yield();
+        kc__job_lock(j);
+    }
+    bool chained = news->chain == CHAIN_BOUND, outside = news->has_outside, slot = news->has_slot;
+    news->has_outside = news->has_slot = false;
+    news->chain = CHAIN_CUT; /* nobody binds it again */
+    kc__job_unlock(j);
+    if (chained)
+        kc_slot_unbind(&news->from);
+    if (outside)
+        kc_slot_unbind(&news->outside);
+    if (slot)
+        kc_slot_unbind(&news->slot);
+}
+
+void kc__news_end(kc_job_t *j)
+{
+    struct kc_news *news = kc__job_ext_of(j)->news;
+
+    cut(j, news);
+    if (news->signal)
+        kc__signal_disown(news->signal);
+}
+
+void kc__news_free(kc_job_ext_t *ext)
+{
+    if (ext->news)
+        kc_signal_release(ext->news->signal);
+    kc__free(ext->news);
+}
+
+void kc_forbid_signal(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_job_t *own = co ? kc__job_own(co) : NULL;
+
+    if (!own)
+        kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
+    uint64_t word = kc__job_lock(own);
+    bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
+    kc__job_change(own, may ? KC_WORD_FORBID : 0, KC_WORD_LOCK);
+    if (!may)
+        return;
+    kc_add_relaxed(&kc__job_sched(own)->forbids, 1);
+    kc_job_ext_t *ext = kc__job_ext_of(own);
+    if (ext && ext->news)
+        cut(own, ext->news);
+}

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * root.c - what is nobody's child: submitted and timed tasks, detached jobs, the root of kc_run.
+ *
+ * WHAT     Each thread of a scheduler has a root, a job that never ends before the scheduler does.
+ *          What is nobody's child is a child of one of them: so the scheduler's end finds it, and
+ *          knows when nothing is left. There are several, so that threads that submit do not all
+ *          write to one cache line.
+ *
+ * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
+ *          R1  idle: word  load_acquire  job.c J3    what the jobs have written, for who has run
+ *                                                    the scheduler
+ */
+#include "flow/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static kc_worker_t *nth(kc_sched_t *s, int i)
+{
+    return i < s->workers ? s->worker[i] : s->main;
+}
+
+static kc_job_t *root_of(kc_worker_t *w)
+{
+    return kc__job_of(w->root);
+}
+
+kc_job_t *kc__root_for(kc_sched_t *s)
+{
+    kc_thread_t *t = kc__thread_make();
+    kc_worker_t *w = t ? t->worker : NULL;
+
+    if (!w || w->sched != s)
+        w = nth(s, t ? (int)(t->serial % ((uint32_t)s->workers + 1)) : 0);
+    return root_of(w);
+}
+
+/* ---- the scheduler's begin and end ---------------------------------------------------------- */
+
+int kc__roots_open(kc_sched_t *s)
+{
+    for (int i = 0; i <= s->workers; i++) {
+        kc_job_t *root = kc__job_new(s, KC_JOB_ROOT | KC_JOB_SUPERVISOR, false);
+        if (!root)
+            return -ENOMEM;
+        nth(s, i)->root = &root->task;
+    }
+    return 0;
+}
+
+void kc__roots_close(kc_sched_t *s)
+{
+    for (int i = 0; i <= s->workers; i++) {
+        if (nth(s, i)->root)
+            kc__job_free(root_of(nth(s, i)));
+        nth(s, i)->root = NULL;
+    }
+}
+
+static void cut_forbidding(kc_block_t *block, void *arg)
+{
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+
+    /* It belongs to s and has not ended: it cannot go while its scheduler waits for it. */
+    if (kc__job_sched(j) == arg && (kc__job_word(j) & KC_WORD_FORBID) &&
+        !(kc__job_word(j) & KC_WORD_DONE) && kc__job_hold(j)) {
+        kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
+        kc__job_release(j, 0);
+    }
+}
+
+void kc__roots_shut(kc_sched_t *s)
+{
+    for (int i = 0; i <= s->workers; i++)
+        kc__job_cancel(root_of(nth(s, i)), -ESHUTDOWN, KC_BY_SHUTDOWN);
+    if (kc_load_relaxed(&s->forbids) > 0)
+        kc__block_each(KC_TASK_MAGIC, cut_forbidding, s);
+}
+
+bool kc__roots_idle(kc_sched_t *s)
+{
+    for (int i = 0; i <= s->workers; i++)
+        if ((kc_load_acquire(&nth(s, i)->root->word) & KC_WORD_COUNT) != 1) /* R1 */
+            return false;
+    return true;
+}
+
+bool kc__roots_held_open(kc_sched_t *s)
+{
+    return kc_load_relaxed(&s->holds) > 0;
+}
+
+static void report(kc_block_t *block, void *arg)
+{
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    uint64_t word = kc__job_word(j);
+
+    if (kc__job_sched(j) != arg || !(word & KC_WORD_BODY) || (kc__job_flags(j) & KC_JOB_SCOPE))
+        return;
+    kcoro_t *co = j->task.co;
+    kc_task_t *at = co->task;
+    fprintf(stderr, "kcoro: deadlock: job \"%s\", coroutine %llu, waits for %s%s%s\n",
+            kc_job_name(j), (unsigned long long)co->id,
+            at->kind ? kc__wait_name((kc_wait_kind_t)at->kind) : "its turn",
+            at->kind == KC_WAIT_JOIN ? " of job " : "",
+            at->kind == KC_WAIT_JOIN ? kc_job_name(at->wait->object) : "");
+}
+
+void kc__roots_report(kc_sched_t *s)
+{
+    kc__block_each(KC_TASK_MAGIC, report, s);
+}
+
+/* ---- timed tasks ---------------------------------------------------------------------------- */
+
+kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                          void (*ended)(void *owner), void *owner)
+{
+    kc_job_t *j = kc__job_new(s, 0, ended != NULL);
+
+    if (!j)
+        return NULL;
+    j->task.fn = fn;
+    j->task.arg = arg;
+    j->task.where = (int8_t)where;
+    if (ended) {
+        kc_job_ext_t *ext = kc__job_ext(j);
+        ext->ended = ended;
+        ext->owner = owner;
+    }
+    return &j->task;
+}
+
+void kc__roots_drop(kc_task_t *task)
+{
+    kc__job_free(kc__job_of(task));
+}
+
+/* Queues j. False: the scheduler ends, and j has been freed. */
+static bool root_launch(kc_job_t *j)
+{
+    kc_sched_t *s = kc__job_sched(j);
+
+    if (kc__job_attach(kc__root_for(s), j) != 0)
+        return false;
+    kc__count(s, KC_COUNT_CREATED);
+    kc__task_submit(&j->task);
+    return true;
+}
+
+void kc__roots_go(kc_task_t *task)
+{
+    kc_job_t *j = kc__job_of(task);
+    kc_job_ext_t *ext = kc__job_ext(j);
+    void (*ended)(void *) = ext->ended;
+    void *owner = ext->owner;
+
+    if (!root_launch(j)) {
+        kc__job_free(j);
+        ended(owner);
+    }
+}
+
+/* ---- submit --------------------------------------------------------------------------------- */
+
+int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
+{
+    if (!s || !fn || !kc__sched_has(s, where))
+        return -EINVAL;
+    kc_task_t *task = kc__roots_make(s, where, fn, arg, NULL, NULL);
+    if (!task)
+        return -ENOMEM;
+    if (root_launch(kc__job_of(task)))
+        return 0;
+    kc__roots_drop(task);
+    return -ESHUTDOWN;
+}
+
+static void drop_chain(kc_job_t *first)
+{
+    while (first) {
+        kc_job_t *next = first->next;
+        kc__job_free(first);
+        first = next;
+    }
+}
+
+int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
+{
+    kc_job_t *first = NULL, **end = &first;
+
+    if (!s || !kc__sched_has(s, where) || (n > 0 && !calls))
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++)
+        if (!calls[i].fn)
+            return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        kc_task_t *task = kc__roots_make(s, where, calls[i].fn, calls[i].arg, NULL, NULL);
+        if (!task) {
+            drop_chain(first);
+            return -ENOMEM;
+        }
+        *end = kc__job_of(task);
+        (*end)->next = NULL;
+        end = &(*end)->next;
+    }
+    while (first) {
+        kc_job_t *next = first->next;
+        if (!root_launch(first)) { /* the scheduler ends: what was queued already ends unstarted */
+            first->next = next;
+            drop_chain(first);
+            return -ESHUTDOWN;
+        }
+        first = next;
+    }
+    return 0;
+}
+
+/* ---- kc_run --------------------------------------------------------------------------------- */
+
+int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
+{
+    kc_sched_opts_t defaults = { .flags = KC_SCHED_MAIN_WORKS };
+    kc_sched_t *s;
+
+    if (!fn)
+        return -EINVAL;
+    int rc = kc_sched_create(opts ? opts : &defaults, &s);
+    if (rc < 0)
+        return rc;
+    kc_task_t *task = kc__roots_make(s, KC_MAIN, fn, arg, NULL, NULL);
+    if (!task) {
+        kc_sched_destroy(s);
+        return -ENOMEM;
+    }
+    kc_job_t *root = kc__job_of(task);
+    kc__job_ref(root);
+    root_launch(root);
+    rc = kc_sched_run(s);
+    kc_sched_destroy(s);
+    if (rc == 0)
+        rc = kc__job_result(root);
+    kc__job_unref(root);
+    return rc;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * signal.c - signals, and emitting: the walk from slot to slot and from signal to signal.
+ *
+ * WHAT     A signal is a word of triggered bits and a list of slots under a small lock. An emit
+ *          sets the bits, then walks the list; the lock is free while a handler runs. Slots, and
+ *          the signal itself, may go away meanwhile: so the emit keeps its place in a visit, which
+ *          the signal knows, and whoever takes a slot away moves the visits that stand at it
+ *          (slot.h has the picture and the rules).
+ *
+ * SHAPE    An emit is a walk over the graph of chains, depth first, with room for DEPTH visits.
+ *          What lies deeper is put into a queue that runs through the signals themselves:
+ *
+ *              at[0] -> at[1] -> ... -> at[DEPTH - 1]      queue: signal -> signal -> ...
+ *              each walks one signal's slots                later starts again as at[0]
+ *
+ *          A signal is in at most one queue. If it is in another emit's, or in that of an emit
+ *          further out on this thread, the bits are added to those that wait there: two emits
+ *          become one (G7). Chains up to DEPTH signals deep never meet the queue.
+ *
+ *          An owner (a job) is asked before TERMINATE, without a lock. It answers by
+ *          kc__signal_fire, which tells the slots at once, and leaves the chains to the queue of
+ *          the emit that asked (kc_handling.work): so owners chained to owners do not nest.
+ *
+ * ORDER    id  site     operation      pairs with  carries; what breaks if weaker
+ *          S1  state    store_release  S2          what the emitter wrote before; who learns of a
+ *                                                  bit by asking reads old data
+ *          S2  state    load_acquire   S1          the same
+ *          S3  release  sub_acq_rel    S3          all uses before the free
+ *
+ * PROGRESS An emit at n slots takes O(n) steps and no memory, and no more stack for a deep graph
+ *          than for a flat one.
+ * WHY NOT  Waiting for the other emit instead of merging: it may run a handler that waits for one
+ *          of ours. A room for visits without limit: it would have to be allocated.
+ */
+#include "flow/slot.h"
+
+enum { DEPTH = 8, SLOTS_AT_ONCE = 64 };
+
+/* One call of emit. */
+struct kc_emit {
+    struct kc_emit *outer;     /* I  whose cancel has called us; NULL: none  */
+    int depth;                 /* E                                          */
+    kc_signal_t *first, *last; /* E  the queue                               */
+    struct kc_visit at[DEPTH]; /* E  the first `depth` are in use            */
+};
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+void kc__signal_not_live(const char *call, const kc_signal_t *s)
+{
+    kc__usage(call, s ? "the signal has been freed, or is none (rule G4)"
+                      : "the signal is NULL (rule G4)");
+}
+
+void kc__signal_unref(kc_signal_t *s)
+{
+    if (kc_sub_acq_rel(&s->refs, 1) != 1) /* S3 */
+        return;
+    KC_ASSERT(!s->slots && !s->visits && !s->edges && !s->targeted && !s->pending);
+    s->magic = 0;
+    kc__free(s);
+}
+
+/* ---- emit ------------------------------------------------------------------------------------ */
+
+/* The handler that v ran, if it did, has returned. True: after unlocking, wake who waits. */
+static bool end_run(struct kc_visit *v)
+{
+    kc_signal_t *s = v->signal;
+
+    if (!v->running)
+        return false;
+    v->running = 0;
+    v->waits = 0;
+    if (s->waiters == 0)
+        return false;
+    kc_add_relaxed(&s->ended, 1);
+    return true;
+}
+
+/* R2: no lock is held here. Within the handler an emit is one of its own (work). */
+static void run(const struct kc_visit *v, kc_slot_fn_t fn, void *arg)
+{
+    struct kc_handling *me = v->thread;
+    struct kc_emit *work = me->work;
+
+    me->work = NULL;
+    me->depth++;
+    fn(v->set, v->signal, arg);
+    me->depth--;
+    me->work = work;
+}
+
+/* Has `to` told later. Takes the reference. R5. */
+static void enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits)
+{
+    kc__lock(&to->lock);
+    bool merged = to->pending != 0;
+    to->pending |= bits;
+    if (!merged)
+        to->queued = NULL;
+    kc__unlock(&to->lock);
+    if (merged) {
+        kc__signal_unref(to);
+        return;
+    }
+    if (e->first)
+        e->last->queued = to;
+    else
+        e->first = to;
+    e->last = to;
+}
+
+/* The reference goes with it. NULL: the queue is empty. */
+static kc_signal_t *dequeue(struct kc_emit *e, kc_sigset_t *bits)
+{
+    kc_signal_t *s = e->first;
+
+    if (!s)
+        return NULL;
+    e->first = s->queued; /* before somebody else may enqueue it */
+    kc__lock(&s->lock);
+    *bits = s->pending;
+    s->pending = 0;
+    kc__unlock(&s->lock);
+    return s;
+}
+
+/* Asks the owner to cancel. True: it was cancelled by this. Called with the lock, and returns
+ * without (R2). */
+static bool ask_owner(struct kc_emit *e, kc_signal_t *s)
+{
+    const struct kc_signal_owner *ops = s->ops;
+    struct kc_handling *me = kc__handling();
+    struct kc_emit *work = me->work;
+
+    ops->pin(s->owner);
+    kc__unlock(&s->lock);
+    me->work = e->outer ? e->outer : e;
+    bool first = ops->cancel(s->owner);
+    me->work = work;
+    ops->unpin(s->owner);
+    return first;
+}
+
+static void add_visit(struct kc_emit *e, kc_signal_t *s, kc_sigset_t fired)
+{
+    KC_ASSERT(e->depth < DEPTH);
+    struct kc_visit *v = &e->at[e->depth++];
+    *v = (struct kc_visit){ .signal = s, .thread = kc__handling(), .fired = fired };
+    v->next = s->slots;
+    v->after = s->visits;
+    v->link = &s->visits;
+    if (v->after)
+        v->after->link = &v->after;
+    s->visits = v;
+}
+
+/* Triggers bits, and begins a visit if there is anybody to tell. ask: TERMINATE is for the owner to
+ * decide. Takes the reference. */
+static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bool ask)
+{
+    kc_sigset_t cancelled = KC_SIG_NONE;
+
+    kc__lock(&s->lock);
+    if (ask && (bits & KC_SIG_TERMINATE) && s->ops) {
+        if (ask_owner(e, s))
+            cancelled = KC_SIG_TERMINATE;
+        bits &= ~KC_SIG_TERMINATE;
+        kc__lock(&s->lock);
+    }
+    kc_sigset_t state = kc_load_relaxed(&s->state);
+    kc_sigset_t fired = bits & ~(state & KC_SIG_ONCE);
+    kc_store_release(&s->state, state | fired); /* S1 */
+    bool visits = fired && s->slots;
+    if (visits)
+        add_visit(e, s, fired);
+    kc__unlock(&s->lock);
+    if (!visits)
+        kc__signal_unref(s);
+    return fired | cancelled;
+}
+
+static void forward(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits)
+{
+    if (e->outer)
+        enqueue(e->outer, to, bits);
+    else if (e->depth == DEPTH)
+        enqueue(e, to, bits);
+    else
+        begin(e, to, bits, true);
+}
+
+struct next {
+    enum { NOTHING, AGAIN, CALL, FORWARD } what;
+    kc_slot_fn_t fn; /* CALL */
+    void *arg;
+    kc_signal_t *to; /* FORWARD: with a reference */
+};
+
+/* What the visit has to do for the slot that it serves. */
+static struct next serve(struct kc_visit *v)
+{
+    kc_slot_t *slot = v->slot;
+    kc_sigset_t open = v->left & slot->filter; /* a filter may have come since the last handler */
+
+    for (struct kc_slot_handler *h = slot->handlers; open && h; h = h->next) {
+        if (h->bit & open) {
+            v->left &= ~h->bit;
+            v->running = h->bit;
+            v->began = ++v->signal->clock;
+            if (h->bit & KC_SIG_ONCE)
+                h->bit = 0; /* used up */
+            return (struct next){ CALL, h->fn, h->arg, NULL };
+        }
+    }
+    struct kc_slot_chain *chain = v->chain;
+    if (!chain)
+        return (struct next){ NOTHING, NULL, NULL, NULL };
+    v->chain = chain->next;
+    return (struct next){ FORWARD, NULL, NULL, kc__signal_ref(chain->to) };
+}
+
+/* Goes on from slot to slot until there is something to do without the lock. */
+static struct next walk(struct kc_visit *v)
+{
+    struct next next = { NOTHING, NULL, NULL, NULL };
+
+    for (int n = 0; n < SLOTS_AT_ONCE; n++) {
+        if (v->slot && !v->gone)
+            next = serve(v);
+        if (next.what != NOTHING)
+            return next;
+        kc_slot_t *slot = v->next;
+        v->slot = slot;
+        if (!slot)
+            return next;
+        v->gone = false;
+        v->next = slot->older;
+        v->set = v->left = v->fired & slot->filter;
+        v->chain = v->set ? slot->chains : NULL;
+    }
+    next.what = AGAIN; /* others want the lock too */
+    return next;
+}
+
+/* One step of the innermost visit. */
+static void step(struct kc_emit *e)
+{
+    struct kc_visit *v = &e->at[e->depth - 1];
+    kc_signal_t *s = v->signal;
+
+    kc__lock(&s->lock);
+    bool wake = end_run(v);
+    struct next next = walk(v);
+    if (next.what == NOTHING) {
+        *v->link = v->after;
+        if (v->after)
+            v->after->link = v->link;
+    }
+    kc__unlock(&s->lock);
+    if (wake)
+        kc__os_wake_all(&s->ended);
+    if (next.what == CALL) {
+        run(v, next.fn, next.arg);
+    } else if (next.what == FORWARD) {
+        forward(e, next.to, v->set);
+    } else if (next.what == NOTHING) {
+        e->depth--;
+        kc__signal_unref(s);
+    }
+}
+
+static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, bool ask)
+{
+    struct kc_emit e; /* at[] is not cleared: a kilobyte, mostly unused */
+    kc_signal_t *more;
+
+    e.outer = kc__handling()->work;
+    e.depth = 0;
+    e.first = e.last = NULL;
+    kc__signal_ref(s); /* a handler may release it */
+    kc_sigset_t fired = begin(&e, s, bits, ask);
+    for (;;) {
+        while (e.depth > 0)
+            step(&e);
+        if ((more = dequeue(&e, &bits)) == NULL)
+            return fired;
+        begin(&e, more, bits, true);
+    }
+}
+
+/* ---- the signal ------------------------------------------------------------------------------ */
+
+kc_signal_t *kc_signal_create(size_t data_size)
+{
+    if (data_size > PTRDIFF_MAX - sizeof(kc_signal_t))
+        return NULL;
+    kc_signal_t *s = kc__alloc(sizeof *s + data_size);
+    if (!s)
+        return NULL;
+    s->magic = KC_SIGNAL_MAGIC;
+    kc_store_relaxed(&s->refs, 1);
+    return s;
+}
+
+void *kc_signal_data(kc_signal_t *s)
+{
+    return kc__signal_live("kc_signal_data", s)->data;
+}
+
+kc_signal_t *kc_signal_retain(kc_signal_t *s)
+{
+    return kc__signal_ref(kc__signal_live("kc_signal_retain", s));
+}
+
+void kc_signal_release(kc_signal_t *s)
+{
+    if (s)
+        kc__signal_unref(kc__signal_live("kc_signal_release", s));
+}
+
+kc_sigset_t kc_signal_state(const kc_signal_t *s)
+{
+    return kc_load_acquire(&kc__signal_live("kc_signal_state", s)->state); /* S2 */
+}
+
+kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
+{
+    kc_sigset_t new = bits & ~(kc_signal_state(s) & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
+
+    return new ? emit(s, new, true) : KC_SIG_NONE;
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner)
+{
+    kc_signal_t *s = kc_signal_create(0);
+
+    if (!s)
+        return NULL;
+    s->ops = ops;
+    s->owner = owner;
+    return s;
+}
+
+void kc__signal_disown(kc_signal_t *s)
+{
+    kc__lock(&s->lock);
+    s->ops = NULL;
+    kc__unlock(&s->lock);
+}
+
+kc_sigset_t kc__signal_fire(kc_signal_t *s, kc_sigset_t bits)
+{
+    return bits ? emit(s, bits, false) : KC_SIG_NONE;
+}
+
+void kc__signal_preset(kc_signal_t *s, kc_sigset_t bits)
+{
+    kc__lock(&s->lock);
+    kc_store_release(&s->state, kc_load_relaxed(&s->state) | bits); /* S1 */
+    kc__unlock(&s->lock);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * signal.h - signals, for the layer that makes them obey: jobs, and all that waits.
+ *
+ * A signal never names a job. One that belongs to a job knows its owner as a pointer and a table of
+ * three functions, and asks it before TERMINATE: the owner decides when its cancel takes effect,
+ * and says so with kc__signal_fire.
+ */
+#ifndef KC_FLOW_SIGNAL_H
+#define KC_FLOW_SIGNAL_H
+
+#include "base/base.h"
+
+#include <kcoro/signal.h>
+
+struct kc_signal_owner {
+    void (*pin)(void *owner);    /* keeps the owner; called under the signal's lock: brief, and
+                                    without any call into this file                            */
+    bool (*cancel)(void *owner); /* true: this request was the first. Holds no lock of ours, may
+                                    come back to the same signal by kc__signal_fire            */
+    void (*unpin)(void *owner);
+};
+
+/* A signal that belongs to owner, without data. NULL: no memory. */
+kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner);
+
+/* The owner is gone, or will not be asked any more: TERMINATE is a bit as others are. A call of
+ * cancel may still be on its way, with the owner pinned. */
+void kc__signal_disown(kc_signal_t *s);
+
+/* As kc_signal_emit, but the owner of s is not asked. What is chained to s is. Within cancel, what
+ * is chained is told after cancel has returned, so that owners chained to owners do not nest. */
+kc_sigset_t kc__signal_fire(kc_signal_t *s, kc_sigset_t bits);
+
+/* Makes bits triggered as if long ago: nobody is told. */
+void kc__signal_preset(kc_signal_t *s, kc_sigset_t bits);
+
+/* True inside a handler of this thread, where nothing may wait (rule G6). */
+bool kc__signal_in_handler(void);
+
+/* ---- what handler.c keeps for signal.c ------------------------------------------------------- */
+
+/* One for each thread. Its address tells threads apart. */
+struct kc_handling {
+    uint32_t depth;       /* handlers that run on this thread, one inside the other          */
+    struct kc_emit *work; /* whose cancel runs on this thread; NULL: none, or a handler does */
+};
+
+/* The calling thread's. It is valid until the caller suspends. */
+struct kc_handling *kc__handling(void);
+
+#endif

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.c - the one way to wait: sleep, yield, hop, and what everything else that suspends is made
+ * of.
+ *
+ * WHAT     A wait lies in the frame of the caller. Whoever claims it, exactly one, says what its
+ *          result is and makes the coroutine ready: the owner of what is waited for, an alarm, or a
+ *          cancel. A coroutine stays on its thread, so alarms and cancels of it are that thread's
+ *          own affair: another thread that cancels a job sends a notice (cancel.c). So a wait needs
+ *          no atomic operation to be found by a cancel, and no second look after it was published:
+ *          the notice is read by the same thread, when the coroutine has left.
+ *
+ * SHAPE    word   0 --claim--> 1 --wake--> the coroutine is in a ready queue or inbox
+ *                                \--wake--> KC_DONE  (a plain thread)
+ *
+ *          A claimed wait is always woken, and a coroutine that waits always leaves: it never
+ *          notices by itself that it was claimed. So it comes out of a queue exactly once.
+ *
+ * ORDER    id  site          operation      pairs with    carries; what breaks if weaker
+ *          A1  claim: word   cas_acq_rel    A1            exactly one claims
+ *          A2  wake: word    store_release  A3, sched H8  the result, for a plain thread
+ *          A3  wait: word    load_acquire   A2
+ *          A4  hop: worker   store_release  cancel X3     the coroutine's fields, for a cancel on
+ *                                                         the thread where it goes
+ *
+ * WHY NOT  Publish in the job, then look at its word again: two more locked instructions in every
+ *          wait, and a handshake before the frame may go.
+ */
+#include "flow/wait.h"
+
+#include "base/os.h"
+#include "flow/job.h"
+
+#include <kcoro/timer.h>
+
+#include <errno.h>
+
+const char *kc__wait_name(kc_wait_kind_t kind)
+{
+    static const char *const names[KC_WAIT_KINDS] = {
+        [KC_WAIT_NONE] = "",     [KC_WAIT_SLEEP] = "sleep",           [KC_WAIT_PARK] = "park",
+        [KC_WAIT_JOIN] = "join", [KC_WAIT_CHILDREN] = "its children",
+    };
+
+    return names[kind];
+}
+
+/* ---- who waits ------------------------------------------------------------------------------ */
+
+static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
+                      const void *object, bool firm)
+{
+    kc_store_relaxed(&w->word, 0);
+    w->co = co;
+    w->worker = co || t->current == t->root ? t->worker : NULL;
+    w->object = object;
+    w->kind = kind;
+    w->firm = firm;
+    w->timed_out = -ETIMEDOUT;
+    w->alarm.timer.where = NULL;
+    w->next = NULL;
+}
+
+int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    wait_init(w, t, co, kind, object, false);
+    return co && kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)
+               ? kc__job_cancelled_here(co)
+               : 0;
+}
+
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc_thread_t *t = kc__thread();
+
+    wait_init(w, t, kc__task_coroutine(t->current), kind, object, true);
+}
+
+/* The time has come, on the thread of the coroutine. */
+static void wait_rings(kc_alarm_t *alarm)
+{
+    kc_wait_t *w = kc_container_of(alarm, kc_wait_t, alarm);
+
+    if (kc__wait_claim(w, w->timed_out))
+        kc__wait_wake(w);
+}
+
+/* A plain thread: blocks, or pumps the scheduler that it has made. */
+static int thread_waits(kc_wait_t *w, kc_time_t deadline)
+{
+    bool pumps = w->worker && kc__sched_pump_until(w->worker->sched, deadline, &w->word);
+    kc_time_t until = KC_FOREVER;
+
+    if (deadline != KC_FOREVER && !pumps) /* its clock may be a virtual one */
+        until = kc__os_now() + (deadline - kc_now());
+    for (uint32_t seen; (seen = kc_load_acquire(&w->word)) != KC_DONE;) { /* A3 */
+        if ((pumps || kc__os_now() >= until) && deadline != KC_FOREVER &&
+            kc__wait_claim(w, w->timed_out))
+            return w->rc;
+        kc__os_wait(&w->word, seen, seen ? KC_FOREVER : until);
+    }
+    return w->rc;
+}
+
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    kcoro_t *co = w->co;
+
+    if (kc_unlikely(!co))
+        return thread_waits(w, deadline);
+    kc_thread_t *t = kc__thread();
+    kc_task_t *task = co->task;
+    task->wait = w;
+    task->kind = (uint8_t)w->kind;
+    if (deadline != KC_FOREVER) {
+        w->alarm.ring = wait_rings;
+        kc__timers_add(&t->worker->alarms, &w->alarm.timer, deadline);
+    }
+    kc__worker_leave(t, co);
+    task->wait = NULL;
+    task->kind = KC_WAIT_NONE;
+    if (kc__timer_pending(&w->alarm.timer))
+        kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
+    return w->rc;
+}
+
+/* ---- who ends it ---------------------------------------------------------------------------- */
+
+bool kc__wait_claim(kc_wait_t *w, int rc)
+{
+    uint32_t waits = 0;
+
+    if (kc_load_relaxed(&w->word) != 0 || !kc_cas_acq_rel(&w->word, &waits, 1)) /* A1 */
+        return false;
+    w->rc = rc;
+    return true;
+}
+
+void kc__wait_wake(kc_wait_t *w)
+{
+    kc_worker_t *to = w->worker;
+    kcoro_t *co = w->co;
+
+    if (kc_likely(co != NULL)) {
+        if (kc__worker() == to)
+            kc__worker_ready(to, co);
+        else
+            kc__worker_send(to, &co->block);
+        return;
+    }
+    kc_store_release(&w->word, KC_DONE); /* A2 */
+    if (to)
+        kc__worker_wake(to);
+    kc__os_wake(&w->word); /* if w is gone, this wakes nobody, or somebody who looks again */
+}
+
+void kc__wait_cancel(kc_wait_t *w)
+{
+    if (w->firm)
+        return;
+    if (w->kind == KC_WAIT_PARK)
+        kcoro_unpark(w->co);
+    else if (kc__wait_claim(w, -ECANCELED))
+        kc__wait_wake(w);
+}
+
+void kc__wait_link(kc_wait_t **ring, kc_wait_t *w)
+{
+    kc_wait_t *first = *ring;
+
+    if (!first) {
+        *ring = w->next = w->prev = w;
+        return;
+    }
+    w->next = first;
+    w->prev = first->prev;
+    first->prev->next = w;
+    first->prev = w;
+}
+
+void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w)
+{
+    if (!w->next)
+        return;
+    if (w->next == w) {
+        *ring = NULL;
+    } else {
+        w->prev->next = w->next;
+        w->next->prev = w->prev;
+        if (*ring == w)
+            *ring = w->next;
+    }
+    w->next = NULL;
+}
+
+/* ---- yield, sleep, hop ---------------------------------------------------------------------- */
+
+int kc_yield(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (!co)
+        return 0;
+    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
+        return kc__job_cancelled_here(co);
+    kc__worker_yield(t, co);
+    return kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)
+               ? kc__job_cancelled_here(co)
+               : 0;
+}
+
+int kc_sleep_until(kc_time_t at)
+{
+    kc_wait_t w;
+
+    int rc = kc__wait_begin(&w, KC_WAIT_SLEEP, NULL);
+    if (rc < 0)
+        return rc;
+    if (at <= kc_now())
+        return kc_yield();
+    w.timed_out = 0;
+    rc = kc__wait_commit(&w, at);
+    return kc_unlikely(rc < 0) ? kc__job_cancelled_here(w.co) : 0;
+}
+
+int kc_sleep(kc_time_t ns)
+{
+    if (ns <= 0)
+        return ns < 0 ? -EINVAL : kc_yield();
+    kc_time_t now = kc_now();
+    return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
+}
+
+int kc_hop(kc_affinity_t where)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = t->current;
+    kc_worker_t *from = t->worker;
+
+    if (!from || !(kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
+        return -EPERM;
+    if (!kc__sched_has(from->sched, where))
+        return -EINVAL;
+    kc_job_t *j = kc__job_of(co->task);
+    if (kc__job_stopped(j))
+        return kc__job_cancelled_here(co);
+    kc_worker_t *to = kc__sched_place(from->sched, where);
+    if (!to)
+        to = from != from->sched->main
+                 ? from
+                 : from->sched->worker[from->hops++ % (uint32_t)from->sched->workers];
+    if (to == from)
+        return 0;
+    /* Its open scopes move with it. A notice that goes to the old thread is sent on from there. */
+    for (; kc__job_flags(j) & KC_JOB_SCOPE; j = j->parent)
+        kc_store_release(&j->task.worker, to); /* A4 */
+    kc_store_release(&j->task.worker, to);     /* A4 */
+    kc__worker_hop(t, co);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * wait.h - the one way to wait: who waits for what, and who has ended it.
+ *
+ *     kc_wait_t w;
+ *     int rc = kc__wait_begin(&w, KC_WAIT_LOCK, lock);    -ECANCELED: the caller must not wait
+ *     ... publish &w in the queue of what it waits for, under its lock
+ *     rc = kc__wait_commit(&w, deadline);                 what the claimer said; -ECANCELED;
+ *                                                         -ETIMEDOUT
+ *     ... not claimed by the owner of the queue: take &w out of the queue, under its lock
+ *
+ * and whoever ends it, under that lock:
+ *
+ *     if (kc__wait_claim(w, rc)) ... take it out of the queue; unlock; kc__wait_wake(w);
+ */
+#ifndef KC_FLOW_WAIT_H
+#define KC_FLOW_WAIT_H
+
+#include "sched/sched.h"
+
+/* What a job waits for, as the dump calls it. */
+typedef enum {
+    KC_WAIT_NONE,
+    KC_WAIT_SLEEP,
+    KC_WAIT_PARK,
+    KC_WAIT_JOIN,
+    KC_WAIT_CHILDREN, /* its own, at the end of a scope or body */
+    KC_WAIT_KINDS
+} kc_wait_kind_t;
+
+const char *kc__wait_name(kc_wait_kind_t kind);
+
+typedef struct kc_wait {
+    KC_ATOMIC(uint32_t) word;    /* A  0: waits; 1: claimed; KC_DONE: a thread may go on       */
+    int rc;                      /* >(A1) the claimer's                                        */
+    kcoro_t *co;                 /* I  the job's coroutine; NULL: a plain thread               */
+    kc_worker_t *worker;         /* I  its thread; NULL: a plain thread that only waits        */
+    const void *object;          /* I  for reports                                             */
+    kc_wait_kind_t kind;         /* I                                                          */
+    bool firm;                   /* I  cancellation does not end it                            */
+    int timed_out;               /* I  what rc is when its time has come                       */
+    kc_alarm_t alarm;            /* O                                                         */
+    struct kc_wait *next, *prev; /* whose queue it is in; next is NULL: in none            */
+} kc_wait_t;
+
+/* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */
+int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
+
+/* The same where cancellation does not count. */
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
+
+/* Waits until it is claimed, at most until deadline. */
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
+
+/* True: the caller is the one who ends this wait, with this result. */
+bool kc__wait_claim(kc_wait_t *w, int rc);
+
+/* After a claim: it goes on. w may be gone when this returns. */
+void kc__wait_wake(kc_wait_t *w);
+
+/* On its thread: the job of this wait is cancelled. */
+void kc__wait_cancel(kc_wait_t *w);
+
+/* Rings of waits: the first of `ring`, oldest first. */
+void kc__wait_link(kc_wait_t **ring, kc_wait_t *w);
+void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w);
+
+#endif

@@ -1,0 +1,671 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * token_model.c - src/sched/token.c under the model checker: start, cancel, release and close.
+ *
+ * WHAT     Tokens, their state word, their references and the hub are the real code, linked as it
+ *          is. Around it stand main, which starts what is due and closes; a worker, which runs or
+ *          drops what is queued; and users. What main does with a timer, and whoever has a run with
+ *          the run, is a plain write, so that two at a time are a data race. What is freed is gone:
+ *          a use that does not happen before is a failure, and so is what was never freed. So every
+ *          reference is given up exactly once.
+ *
+ * SHAPE    once      a delayed task is queued: a worker starts it, the user cancels and detaches,
+ *                    main closes
+ *          detach    the same, but the user only detaches
+ *          due       main starts it while the user cancels, and closes
+ *          twice     two users cancel at once, main runs it
+ *          interval  the first run is queued, the second is due, the user cancels: no run starts
+ *                    after that
+ *          end       the first run is queued, the user releases, main closes
+ *          turns     two runs on two threads: one at a time, the second sees what the first wrote
+ *          pump      main waits for the run in flight, and reads what it wrote
+ *          inbox     the user makes the token on another thread and cancels it on its way to main
+ *
+ * ORDER    id  site               operation      pairs with  carries; what breaks if weaker
+ *          T1  destroy: closing   store_release  T2          what is queued from now on is dropped
+ *          T2  worker: closing    load_acquire   T1
+ *          T3  worker: arrived    sub_acq_rel    T4          (pthread_join) its runs; the hub would
+ *                                                            be closed with a run in flight
+ *          T4  destroy: arrived   load_acquire   T3          the same
+ *          T5  pump: flights      load_acquire   K2          (H7 in sched.c) what the run wrote
+ *          T6  users              sub_acq_rel    T6          the program's own: all have cancelled
+ *          T7  made               store_release  T8          the program's own: no token is made
+ *          T8  made               load_acquire   T7          for a scheduler that is gone
+ *
+ * CONTROLS Each id of token.c is weakened, the changes of the state word and of the references are
+ *          taken apart into a look and a store, and wrong uses stand in for the right ones; the
+ *          models must fail then. MODEL_TRACE=1 shows how.
+ */
+#include "base/os.h"
+#include "harness.h"
+#include "model.h"
+#include "sched/sched.h"
+
+#include <kcoro/timer.h>
+
+#include <sched.h>
+#include <string.h>
+
+enum { OBJECTS = 2, OBJECT_SIZE = 32 * 1024 };
+enum { TO_WORKER, TO_MAIN, QUEUES };
+enum { RUNS = 4 };
+enum { ZEROED = 512 }; /* all of a token; of a hub, all but the wheel, which is not used here */
+enum { DUE = 5, INTERVAL = 10 };
+
+static struct {
+    kc_sched_t sched;
+    kc_mpsc_t queue[QUEUES];   /* runs */
+    KC_ATOMIC(uint32_t) users; /* who have not cancelled yet */
+    KC_ATOMIC(uint32_t) made;
+    kc_token_t *token;
+    int data; /* plain: the argument of the task */
+
+    /* Bookkeeping outside the model: changes together with the atomic operation just before. */
+    int allocated;
+    bool freed[OBJECTS];
+    int workers; /* 1: has the first run; all others are main's */
+    int made_runs, gone_runs;
+    int started;   /* runs that were queued */
+    int runs;      /* that called the body */
+    int dropped;   /* that were queued when the scheduler closed */
+    int cancels;   /* calls that returned true */
+    bool no_more;  /* a call has returned after which no run may start */
+    bool interval; /* an interval task */
+} s;
+
+static kc_worker_t main_worker; /* of which only the inbox is used */
+static char objects[OBJECTS][OBJECT_SIZE] __attribute__((aligned(KC_CACHE_LINE)));
+
+/* ---- what token.c calls -------------------------------------------------------------------- */
+
+static kc_thread_t thread;
+__thread kc_thread_t *kc__thread_self __attribute__((used)) = &thread;
+
+#ifndef __x86_64__
+kc_thread_t *kc__thread(void)
+{
+    return kc__thread_self;
+}
+#endif
+
+kc_thread_t *kc__thread_new(void)
+{
+    return &thread;
+}
+
+void kc__usage(const char *call, const char *what)
+{
+    kc__die("%s: %s", call, what);
+}
+
+void *kc__alloc(size_t size)
+{
+    KC_ASSERT(s.allocated < OBJECTS && size <= OBJECT_SIZE);
+    return memset(objects[s.allocated++], 0, size < ZEROED ? size : ZEROED);
+}
+
+void kc__free(void *p)
+{
+    int i = (int)(((char *)p - objects[0]) / OBJECT_SIZE);
+
+    model_assert(!s.freed[i]);
+    s.freed[i] = true;
+    model_free(p, OBJECT_SIZE);
+}
+
+/* In hub_close, which waits for those that cancel. Both files know it by another name. */
+int sched_yield(void)
+{
+    model_spin();
+    return 0;
+}
+
+/* A list: what these models need of timers is who touches them. */
+void kc__timers_init(kc_timers_t *ts, kc_time_t now)
+{
+    (void)now;
+    ts->root = NULL;
+}
+
+void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+{
+    model_assert(!t->where);
+    model_write(&t->due, due);
+    t->next = ts->root;
+    t->where = &ts->root;
+    ts->root = t;
+}
+
+void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
+{
+    model_assert(t->where && ts->root == t && !t->next); /* there is one token */
+    model_write(&t->due, 0);
+    ts->root = NULL;
+    t->where = NULL;
+}
+
+kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now)
+{
+    kc_timer_t *t = ts->root;
+
+    if (!t || model_read(&t->due) > now)
+        return NULL;
+    ts->root = t->next;
+    t->where = NULL;
+    return t;
+}
+
+kc_time_t kc__timers_next(const kc_timers_t *ts)
+{
+    return ts->root ? model_read(&ts->root->due) : KC_FOREVER;
+}
+
+kc_time_t kc__sched_now(const kc_sched_t *sched)
+{
+    (void)sched;
+    return 0;
+}
+
+void kc__sched_rearm(kc_sched_t *sched)
+{
+    (void)sched;
+}
+
+/* Main does not sleep here: it waits for the words themselves. */
+void kc__worker_wake(kc_worker_t *w)
+{
+    (void)w;
+}
+
+void kc__worker_run_inbox(kc_worker_t *w)
+{
+    (void)w;
+}
+
+/* A run: what the layer above makes of a task. */
+static struct run {
+    kc_task_t task;
+    void (*ended)(void *owner);
+    void *owner;
+    int state; /* plain: whoever has the run writes it */
+} runs[RUNS];
+
+static kc_task_t *task_make(kc_sched_t *sched, kc_affinity_t where, kc_fn_t fn, void *arg,
+                            void (*ended)(void *owner), void *owner)
+{
+    KC_ASSERT(s.made_runs < RUNS && sched == &s.sched && where == KC_WORKER);
+    struct run *run = &runs[s.made_runs++];
+    run->task.fn = fn;
+    run->task.arg = arg;
+    run->ended = ended;
+    run->owner = owner;
+    model_write(&run->state, 1);
+    return &run->task;
+}
+
+static void task_go(kc_task_t *task)
+{
+    struct run *run = kc_container_of(task, struct run, task);
+    int to = s.started < s.workers ? TO_WORKER : TO_MAIN;
+
+    s.started++;
+    model_write(&run->state, 2);
+    kc__mpsc_push(&s.queue[to], &task->block.link);
+}
+
+static void task_drop(kc_task_t *task)
+{
+    struct run *run = kc_container_of(task, struct run, task);
+
+    model_write(&run->state, 0);
+    model_free(run, sizeof *run);
+    s.gone_runs++;
+}
+
+const struct kc_task_host kc__task_host = { .make = task_make, .go = task_go, .drop = task_drop };
+
+/* ---- running and closing ------------------------------------------------------------------- */
+
+/* As a task ends, in whatever way: first it is gone, then its owner hears of it. */
+static void run_queued(int queue, bool closing)
+{
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&s.queue[queue]);
+
+    while (node) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        struct run *run = kc_container_of(block, struct run, task.block);
+        void (*ended)(void *owner) = run->ended;
+        void *owner = run->owner;
+        node = node->next;
+        s.dropped += closing;
+        if (!closing)
+            run->task.fn(run->task.arg);
+        task_drop(&run->task);
+        ended(owner);
+    }
+}
+
+/* What the user has handed to the task. */
+static int body(void *arg)
+{
+    model_assert(arg == &s.data && !s.no_more && (s.interval || s.runs == 0));
+    s.runs++;
+    model_write(&s.data, s.runs);
+    return 0;
+}
+
+/* Its run was queued before all threads began: it finds the scheduler open, or closing. */
+static void worker(int i)
+{
+    run_queued(i, kc_load_acquire(&s.sched.closing)); /* T2 */
+    kc_sub_acq_rel(&s.sched.arrived, 1);              /* T3 */
+}
+
+static void take_inbox(void)
+{
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&main_worker.inbox);
+
+    while (node) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        node = node->next;
+        kc__hub_take(s.sched.hub, block);
+    }
+}
+
+static bool closes_early; /* wrong: while its workers still run */
+
+static void destroy(void)
+{
+    kc_store_release(&s.sched.closing, 1); /* T1 */
+    if (!closes_early)
+        model_wait_until(kc_load_acquire(&s.sched.arrived) == 0); /* T4 */
+    kc__hub_close(s.sched.hub);
+}
+
+/* ---- the threads of the models ------------------------------------------------------------- */
+
+static void main_closes(int arg)
+{
+    (void)arg;
+    destroy();
+}
+
+static void main_runs(int arg)
+{
+    (void)arg;
+    run_queued(TO_MAIN, false);
+    destroy();
+}
+
+static void main_ticks(int at)
+{
+    kc__hub_start_due(s.sched.hub, at);
+    run_queued(TO_MAIN, false);
+    destroy();
+}
+
+/* The scheduler stays: check closes it. */
+static void main_only_ticks(int at)
+{
+    kc__hub_start_due(s.sched.hub, at);
+    run_queued(TO_MAIN, false);
+}
+
+static void main_waits(int arg)
+{
+    (void)arg;
+    model_wait_until(kc_load_acquire(&s.sched.flights) == 0); /* T5 */
+    if (s.runs > 0)
+        model_assert(model_read(&s.data) == s.runs);
+    destroy();
+}
+
+static void main_takes_in(int arg)
+{
+    (void)arg;
+    kc__hub_next_due(s.sched.hub);
+    take_inbox();
+    kc__hub_start_due(s.sched.hub, DUE);
+    run_queued(TO_MAIN, false);
+    model_wait_until(kc_load_acquire(&s.made)); /* T8 */
+    take_inbox();
+    destroy();
+}
+
+/* Whoever has cancelled a delayed task has its argument back. */
+static void cancel(void)
+{
+    bool first = kc_token_cancel(s.token);
+
+    s.cancels += first;
+    s.no_more = s.no_more || first || s.interval;
+    if (first && !s.interval)
+        model_write(&s.data, -1);
+}
+
+static void user_cancels(int arg)
+{
+    (void)arg;
+    cancel();
+    kc_token_detach(s.token);
+}
+
+/* The token stays: check gives it up. */
+static void user_only_cancels(int arg)
+{
+    (void)arg;
+    cancel();
+}
+
+static bool detaches_at_once; /* wrong: the other may still use the token */
+
+static void user_of_two(int arg)
+{
+    (void)arg;
+    cancel();
+    if (kc_sub_acq_rel(&s.users, 1) == 1 || detaches_at_once) /* T6 */
+        kc_token_detach(s.token);
+}
+
+static void user_releases(int arg)
+{
+    (void)arg;
+    kc_token_release(s.token);
+}
+
+static void user_detaches(int arg)
+{
+    (void)arg;
+    kc_token_detach(s.token);
+}
+
+static void user_makes(int arg)
+{
+    (void)arg;
+    int rc = kc_schedule_delayed(&s.sched, DUE, KC_WORKER, body, &s.data, &s.token);
+    model_assert(rc == 0);
+    kc_store_release(&s.made, 1); /* T7 */
+    cancel();
+    kc_token_detach(s.token);
+}
+
+/* ---- the models ---------------------------------------------------------------------------- */
+
+static void reset_of(int workers, int users)
+{
+    memset(&s, 0, sizeof s);
+    s.workers = workers;
+    kc_store_relaxed(&s.users, (uint32_t)users);
+    kc_store_relaxed(&s.sched.arrived, (uint32_t)workers);
+    s.sched.main = &main_worker;
+    s.sched.workers = workers;
+    kc__mpsc_init(&main_worker.inbox);
+    s.sched.hub = kc__hub_new(&s.sched);
+    model_name(&s.sched.closing, "closing");
+    model_name(&s.sched.arrived, "arrived");
+    model_name(&s.sched.flights, "flights");
+    model_name(&s.data, "data");
+}
+
+/* With a token that main has made. */
+static void reset_token(int workers, int users, bool interval)
+{
+    kc_token_t **out = users > 0 ? &s.token : NULL;
+
+    reset_of(workers, users);
+    s.interval = interval;
+    thread.worker = &main_worker;
+    int rc = interval ? kc_schedule_interval(&s.sched, INTERVAL, KC_WORKER, body, &s.data, out)
+                      : kc_schedule_delayed(&s.sched, DUE, KC_WORKER, body, &s.data, out);
+    thread.worker = NULL;
+    model_assert(rc == 0);
+}
+
+/* A run is queued already. */
+static void reset_queued(int workers, int users, bool interval)
+{
+    reset_token(workers, users, interval);
+    kc__hub_start_due(s.sched.hub, DUE);
+}
+
+static void reset_once(void)
+{
+    reset_queued(1, 1, false);
+}
+
+static void reset_due(void)
+{
+    reset_token(0, 1, false);
+}
+
+static void reset_twice(void)
+{
+    reset_queued(0, 2, false);
+}
+
+static void reset_interval(void)
+{
+    reset_queued(1, 1, true);
+}
+
+static void reset_turns(void)
+{
+    reset_queued(1, 0, true);
+}
+
+static void reset_inbox(void)
+{
+    reset_of(0, 1);
+}
+
+/* Everything is freed. */
+static void check(void)
+{
+    for (int i = 0; i < s.allocated; i++)
+        model_assert(s.freed[i]);
+    model_assert(s.made_runs == s.gone_runs && s.cancels <= 1);
+    model_assert(kc_load_relaxed(&s.sched.flights) == 0);
+}
+
+static void check_closing(void)
+{
+    kc__hub_close(s.sched.hub);
+    kc_token_detach(s.token);
+    check();
+}
+
+/* And the task was cancelled, or else run or dropped. */
+static void check_one(void)
+{
+    check();
+    model_assert(s.cancels > 0 ? s.runs == 0 : s.runs + s.dropped == 1);
+}
+
+struct model {
+    const char *name;
+    void (*setup)(void), (*check)(void);
+    int count;
+    struct model_thread threads[3];
+};
+
+static const struct model once = {
+    "once",
+    reset_once,
+    check_one,
+    3,
+    { { "main", main_closes, 0 }, { "worker", worker, TO_WORKER }, { "user", user_cancels, 0 } }
+};
+static const struct model detach = {
+    "detach",
+    reset_once,
+    check_one,
+    3,
+    { { "main", main_closes, 0 }, { "worker", worker, TO_WORKER }, { "user", user_detaches, 0 } }
+};
+static const struct model due = {
+    "due", reset_due, check_one, 2, { { "main", main_ticks, DUE }, { "user", user_cancels, 0 } }
+};
+static const struct model twice = {
+    "twice",
+    reset_twice,
+    check_one,
+    3,
+    { { "main", main_runs, 0 }, { "user 0", user_of_two, 0 }, { "user 1", user_of_two, 0 } }
+};
+static const struct model interval = { "interval",
+                                       reset_interval,
+                                       check_closing,
+                                       3,
+                                       { { "main", main_only_ticks, DUE + INTERVAL },
+                                         { "worker", worker, TO_WORKER },
+                                         { "user", user_only_cancels, 0 } } };
+static const struct model end = {
+    "end",
+    reset_interval,
+    check,
+    3,
+    { { "main", main_closes, 0 }, { "worker", worker, TO_WORKER }, { "user", user_releases, 0 } }
+};
+static const struct model turns = { "turns",
+                                    reset_turns,
+                                    check,
+                                    2,
+                                    { { "main", main_ticks, DUE + INTERVAL },
+                                      { "worker", worker, TO_WORKER } } };
+static const struct model pump = {
+    "pump", reset_turns, check, 2, { { "main", main_waits, 0 }, { "worker", worker, TO_WORKER } }
+};
+static const struct model inbox = {
+    "inbox", reset_inbox, check, 2, { { "main", main_takes_in, 0 }, { "user", user_makes, 0 } }
+};
+
+static void passes(const struct model *model, int preemptions)
+{
+    struct model_options options = { .name = model->name, .preemptions = preemptions };
+
+    model_must_pass(options, model->threads, model->count, model->setup, model->check);
+}
+
+/* With the operations of this id weakened, the model must fail by why. */
+static void needs(const struct model *model, const char *id, int to, const char *why)
+{
+    const char *file = id[0] == 'K' ? "sched/token.c" : "token_model.c";
+    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
+
+    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
+}
+
+/* With a wrong use in place, it must too. */
+static void catches(const struct model *model, const char *name, const char *why)
+{
+    struct model_options options = { .name = name };
+
+    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
+}
+
+TEST(a_delayed_task_is_started_or_cancelled_and_never_both)
+{
+    passes(&once, 3);
+}
+
+TEST(a_detached_task_runs)
+{
+    passes(&detach, 3);
+}
+
+TEST(a_task_that_is_due_is_started_or_cancelled_and_never_both)
+{
+    passes(&due, 5);
+}
+
+TEST(one_of_two_who_cancel_succeeds)
+{
+    passes(&twice, 3);
+}
+
+TEST(no_run_starts_after_cancel_has_returned)
+{
+    passes(&interval, 3);
+}
+
+TEST(an_interval_ends_when_it_is_released_or_its_scheduler_closes)
+{
+    passes(&end, 3);
+}
+
+TEST(runs_of_an_interval_take_turns)
+{
+    passes(&turns, 6);
+}
+
+TEST(main_reads_what_the_run_in_flight_has_written)
+{
+    passes(&pump, MODEL_UNBOUNDED);
+}
+
+TEST(a_token_may_be_cancelled_on_its_way_to_main)
+{
+    passes(&inbox, 4);
+}
+
+TEST(control_k1_relaxed_hides_a_run_from_the_next)
+{
+    needs(&turns, "K1", MODEL_RELAXED, "data race: main writes data, written by worker");
+    needs(&turns, "K1", MODEL_ACQUIRE, "data race: main writes data, written by worker");
+}
+
+TEST(control_k1_torn_starts_what_is_cancelled)
+{
+    needs(&once, "K1", MODEL_TORN, "uses what was freed");
+    needs(&interval, "K1", MODEL_TORN, "not true: arg == &s.data && !s.no_more");
+    needs(&twice, "K1", MODEL_TORN, "data race: user 1 writes data, written by main");
+}
+
+TEST(control_k2_relaxed_hides_what_the_run_wrote)
+{
+    needs(&pump, "K2", MODEL_RELAXED, "data race: main reads data");
+    needs(&pump, "T5", MODEL_RELAXED, "data race: main reads data");
+}
+
+TEST(control_k3_relaxed_frees_what_is_in_use)
+{
+    needs(&once, "K3", MODEL_RELAXED, "frees");
+    needs(&once, "K3", MODEL_ACQUIRE, "frees");
+    needs(&once, "K3", MODEL_RELEASE, "frees");
+}
+
+TEST(control_k3_torn_frees_never)
+{
+    needs(&once, "K3", MODEL_TORN, "not true: s.freed[i]");
+    needs(&end, "K3", MODEL_TORN, "not true: s.freed[i]");
+}
+
+TEST(control_k4_relaxed_leaves_a_message_unread)
+{
+    needs(&due, "K4", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&inbox, "K4", MODEL_RELAXED, "not true: s.freed[i]");
+}
+
+TEST(control_k5_relaxed_leaves_a_message_unread)
+{
+    needs(&due, "K5", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&once, "K5", MODEL_RELAXED, "not true: s.freed[i]");
+}
+
+TEST(control_meeting_relaxed_closes_with_a_run_in_flight)
+{
+    needs(&once, "T3", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&once, "T4", MODEL_RELAXED, "not true: s.freed[i]");
+}
+
+TEST(control_close_before_the_runs_have_ended)
+{
+    closes_early = true;
+    catches(&once, "closes_early", "not true: s.freed[i]");
+}
+
+TEST(control_detach_while_another_cancels)
+{
+    detaches_at_once = true;
+    catches(&twice, "detaches_at_once", "uses what was freed");
+}
