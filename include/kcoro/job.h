@@ -231,7 +231,8 @@ KC_API void kc_forbid_signal(void);
  */
 KC_API KC_WARN_UNUSED int kc_group_create(const kc_launch_opts_t *opts, kc_job_t **out);
 
-/* No more launches into it.  Context: anywhere.  Returns: 0; -EINVAL: not a group; -EALREADY. */
+/* No more launches into it.  Context: anywhere.  Returns: 0, also if it was closed
+ * or cancelled before; -EINVAL: not a group. */
 KC_API int kc_group_close(kc_job_t *group);
 
 /* Keeps a job open from outside, as a child does. The fields are the library's. */

@@ -128,6 +128,18 @@ KC_INLINE void *kc__deque_pop(kc_deque_t *d)
     return item;
 }
 
+/* The same where there are no thieves: no fence. */
+KC_INLINE void *kc__deque_pop_alone(kc_deque_t *d)
+{
+    int64_t b = kc_load_relaxed(&d->bottom) - 1;
+
+    if (kc_load_relaxed(&d->top) > b)
+        return NULL;
+    kc_deque_array_t *array = kc_load_relaxed(&d->array);
+    kc_store_relaxed(&d->bottom, b);
+    return kc_load_relaxed(&array->slot[b & array->mask]);
+}
+
 /* The oldest item, in *out if GOT. LOST: somebody else took it meanwhile; there may be more. */
 KC_INLINE kc_steal_t kc__deque_steal(kc_deque_t *d, void **out)
 {

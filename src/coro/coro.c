@@ -118,12 +118,13 @@ KC_INLINE void tools_leave(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last)
 static KC_NOINLINE int switch_with_tools(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
     tools_leave(t, me, to, false);
-    kc__switch(&me->sp, to->sp);
+    int rc = kc__switch(&me->sp, to->sp);
     kc__tools_arrive(&me->tool);
-    return 0;
+    return rc;
 }
 
-/* me, whose new state is set, leaves for `to` and comes back some time. Returns 0. */
+/* me, whose new state is set, leaves for `to` and comes back some time. Returns 0, or what was said
+ * to kc__coro_set_result meanwhile. */
 KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
     /* Loading the control words holds later loads back; so the other stack is fetched before. */
@@ -136,7 +137,15 @@ KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 
 int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
-    return switch_to(t, me, to);
+    if (kc_likely(to != me))
+        return switch_to(t, me, to);
+    kc_store_relaxed(&me->state, KCORO_RUNNING);
+    return 0;
+}
+
+void kc__coro_set_result(kcoro_t *co, int rc)
+{
+    kc__switch_set_result(co->sp, rc);
 }
 
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,

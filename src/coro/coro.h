@@ -22,8 +22,8 @@
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
 /* block.flags. TASK: the body of a job: a scheduler runs, queues and frees it; no thread is its
- * owner. */
-enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4 };
+ * owner. CAREFUL: one that must look at its job after each switch. */
+enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4, KC_CORO_CAREFUL = 8 };
 
 /* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */
@@ -33,6 +33,7 @@ struct kc_coro_host {
     bool (*parks)(kcoro_t *me);  /* false: it must not park now                               */
     void (*parked)(kcoro_t *me); /* runs others until somebody has called ready for me        */
     void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
+    void (*cleanup)(kcoro_t *co, void (*fn)(void *), void *arg); /* fn(arg), shielded */
 };
 extern const struct kc_coro_host kc__coro_host;
 
@@ -73,9 +74,13 @@ void kc__coro_root(kc_thread_t *t, kc_block_t *block);
 /* A coroutine for the scheduler layer, READY to be switched to. NULL: no memory. */
 kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp);
 
-/* me, whose state is set, leaves for `to`; returns 0 when it runs again, on whatever thread. Call
- * it last: what returns after a switch is mispredicted (docs/design/switch.md). */
+/* me, whose state is set, leaves for `to`, which may be itself; returns 0 when it runs again, on
+ * whatever thread. Call it last: what returns after a switch is mispredicted
+ * (docs/design/switch.md). */
 int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
+
+/* The switch by which co has left, which is at rest, will return rc and not 0. */
+void kc__coro_set_result(kcoro_t *co, int rc);
 
 /* The same, with then(arg) called in between, on the other stack. last: me never comes back. */
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,

@@ -86,7 +86,10 @@ void kc_cleanup_pop(kc_cleanup_t *c)
             kc__usage("KC_CLEANUP", "its block ends twice, or in another coroutine (rule J16)");
         *link = c->next;
     }
-    c->fn(c->arg);
+    if (co && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
+        kc__coro_host.cleanup(co, c->fn, c->arg);
+    else
+        c->fn(c->arg);
 }
 
 void kc__defer_run(kcoro_t *co)

@@ -25,9 +25,16 @@ _Static_assert(sizeof(void *) == 8, "the assembly stores pointers of 8 bytes");
 
 #if defined(__x86_64__)
 
-/* MXCSR in the low 32 bits, the x87 control word in the next 16. */
+/* fp_control: MXCSR in the low 32 bits, the x87 control word in the next 16. */
 struct kc_frame {
-    uint64_t fp_control;
+    union {
+        uint64_t fp_control;
+        struct {
+            uint32_t mxcsr;
+            uint16_t x87;
+            int16_t result;
+        };
+    };
     uint64_t r15, r14, r13, r12, rbx, rbp;
     uint64_t pc;
 };
@@ -40,7 +47,7 @@ struct kc_frame {
     uint64_t fp, pc; /* x29, x30 */
     uint64_t d8, d9, d10, d11, d12, d13, d14, d15;
     uint64_t fp_control; /* FPCR */
-    uint64_t unused;
+    int64_t result;
 };
 _Static_assert(sizeof(struct kc_frame) == 176, "as switch_aarch64.S");
 
@@ -50,7 +57,13 @@ struct kc_frame {
     uint64_t pc; /* ra */
     uint64_t s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11;
     uint64_t fs0, fs1, fs2, fs3, fs4, fs5, fs6, fs7, fs8, fs9, fs10, fs11;
-    uint64_t fp_control; /* frm */
+    union {
+        uint64_t fp_control; /* frm, in the low 32 bits */
+        struct {
+            uint32_t frm;
+            int32_t result;
+        };
+    };
 };
 _Static_assert(sizeof(struct kc_frame) == 208, "as switch_riscv64.S");
 
@@ -60,9 +73,9 @@ _Static_assert(sizeof(struct kc_frame) == 208, "as switch_riscv64.S");
 
 /*
  * Leaves the current stack at rest, stores its stack pointer in *save_sp, and continues the stack
- * at rest at to_sp. Returns 0 when somebody switches back: so a function that has nothing more to
- * do can end with `return kc__switch(...)`, which compiles to a jump and spares a mispredicted
- * return.
+ * at rest at to_sp. Returns when somebody switches back, with what stands in the frame as the
+ * result: 0, or what kc__switch_set_result has put there. So a function that has nothing more to do
+ * can end with `return kc__switch(...)`, which compiles to a jump and spares a mispredicted return.
  */
 int kc__switch(void **save_sp, void *to_sp);
 
@@ -72,6 +85,12 @@ int kc__switch(void **save_sp, void *to_sp);
  * or puts itself into a queue): nobody can use its stack before it is off it.
  */
 int kc__switch_then(void **save_sp, void *to_sp, void (*then)(void *arg), void *arg);
+
+/* The switch that has left this stack, which is at rest, will return rc: 16 bits, with a sign. */
+KC_INLINE void kc__switch_set_result(void *sp, int rc)
+{
+    ((struct kc_frame *)sp)->result = (int16_t)rc;
+}
 
 /* The floating-point control words of the caller, as they stand in a frame. */
 uint64_t kc__switch_fp_control(void);

@@ -9,7 +9,7 @@
  *     80  x29, the frame pointer       88  x30, the return address
  *     96  d8    104  d9    112  d10   120  d11
  *    128  d12   136  d13   144  d14   152  d15
- *    160  FPCR                        168  unused: the stack pointer is a multiple of 16
+ *    160  FPCR                        168  the result
  *    176  the caller's stack pointer
  *
  * Of v8-v15 the lower halves, d8-d15, are callee-saved and no more. The flags that pile up in FPSR
@@ -64,7 +64,7 @@
         .cfi_rel_offset d14, 144
         .cfi_rel_offset d15, 152
         mrs     x9, fpcr
-        str     x9, [sp, #160]
+        stp     x9, xzr, [sp, #160]
         .endm
 
 /* int kc__switch(void **save_sp [x0], void *to_sp [x1]) */
@@ -82,8 +82,7 @@ kc__switch:
         /* Both stacks have the same frame, so the unwind information holds on the other one too. */
         mov     sp, x1
 .Lcontinue:
-        ldr     x10, [sp, #160]
-        mov     w0, #0
+        ldp     x10, x0, [sp, #160]
         cmp     x9, x10
         b.ne    2f
 1:      .cfi_remember_state

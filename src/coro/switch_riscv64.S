@@ -9,7 +9,7 @@
  *     56  s6     64  s7     72  s8     80  s9     88  s10    96  s11
  *    104  fs0   112  fs1   120  fs2   128  fs3   136  fs4   144  fs5
  *    152  fs6   160  fs7   168  fs8   176  fs9   184  fs10  192  fs11
- *    200  frm, the rounding mode
+ *    200  frm, the rounding mode (4 bytes)      204  the result (4)
  *    208  the caller's stack pointer, a multiple of 16
  *
  * The other half of fcsr, the accrued exception flags, is not callee-saved; neither is anything of
@@ -87,7 +87,8 @@
         fsd     fs11, 192(sp)
         .cfi_rel_offset fs11, 192
         frrm    t0
-        sd      t0, 200(sp)
+        sw      t0, 200(sp)
+        sw      zero, 204(sp)
         .endm
 
 /* int kc__switch(void **save_sp [a0], void *to_sp [a1]) */
@@ -103,8 +104,8 @@ kc__switch:
         /* Both stacks have the same frame, so the unwind information holds on the other one too. */
         mv      sp, a1
 .Lcontinue:
-        ld      t1, 200(sp)
-        li      a0, 0
+        lw      t1, 200(sp)
+        lw      a0, 204(sp)
         bne     t0, t1, 2f
 1:      .cfi_remember_state
         ld      t2, 0(sp)

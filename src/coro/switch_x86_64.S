@@ -4,7 +4,7 @@
  *
  * The frame of a stack at rest (struct kc_frame in switch.h), from the saved stack pointer up:
  *
- *      0  MXCSR (4 bytes)      4  x87 control word (2)      6  unused (2)
+ *      0  MXCSR (4 bytes)      4  x87 control word (2)      6  the result (2)
  *      8  r15    16  r14    24  r13    32  r12    40  rbx    48  rbp
  *     56  return address
  *     64  the caller's stack pointer after the call
@@ -49,8 +49,10 @@
         .cfi_rel_offset %r15, 0
         leaq    -8(%rsp), %rsp
         .cfi_adjust_cfa_offset 8
+        xorl    %eax, %eax
         stmxcsr (%rsp)
         fnstcw  4(%rsp)
+        movw    %ax, 6(%rsp)
         .endm
 
 /* int kc__switch(void **save_sp [rdi], void *to_sp [rsi]) */
@@ -74,7 +76,7 @@ kc__switch:
         cmpw    4(%rsp), %dx
         jne     3f
 .Lrestore:
-        xorl    %eax, %eax
+        movswl  6(%rsp), %eax
         leaq    8(%rsp), %rsp
         .cfi_adjust_cfa_offset -8
         popq    %r15

@@ -48,7 +48,8 @@ static bool body_begins(kc_job_t *j)
         if (kc_unlikely(seen & KC_WORD_LOCK)) { /* who has it may be about to stop it */
             kc__relax();
             seen = kc_load_relaxed(&j->task.word);
-        } else if (kc_cas_acq_rel(&j->task.word, &seen, seen | KC_WORD_BODY)) { /* B1 */
+        } else if (kc_cas_acq_rel(&j->task.word, &seen,
+                                  seen | KC_WORD_BODY | KC_WORD_STARTED)) { /* B1 */
             return true;
         }
     }
@@ -77,6 +78,8 @@ static int task_start(kc_task_t *task)
         return -ECANCELED;
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (kc_unlikely(kc__job_flags(j) & KC_JOB_UNWIND))
+        kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CAREFUL);
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
     return 0;
@@ -119,16 +122,27 @@ static void run_deferred(kc_cleanup_t *c)
     fn(arg);
 }
 
+/* Neither a body nor its cleanups may leave anything open. */
+static void check_closed(kc_job_t *j, kcoro_t *co, uint32_t shields)
+{
+    if (co->task != &j->task)
+        kc__usage("end of a body", "a scope is still open (rule J25)");
+    if (j->shields != shields)
+        kc__usage("end of a body", "a shield is still open (rule J25)");
+}
+
 void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
 {
+    kcoro_t *task = j->task.co; /* co may be a coroutine inside it */
     kc_cleanup_t *c;
 
     kc__job_drain(j);
     while ((c = take_deferred(co, end)) != NULL) {
         kc__job_shield(j);
-        do
+        do {
             run_deferred(c);
-        while ((c = take_deferred(co, end)) != NULL);
+            check_closed(j, task, 1);
+        } while ((c = take_deferred(co, end)) != NULL);
         kc__job_unshield(j);
         kc__job_drain(j); /* cleanups may launch */
     }
@@ -136,10 +150,7 @@ void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
 
 static _Noreturn void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
-    if (co->task != &j->task)
-        kc__usage("end of a body", "a scope is still open (rule J25)");
-    if (j->shields > 0)
-        kc__usage("end of a body", "a shield is still open (rule J25)");
+    check_closed(j, co, 0);
     kc__job_settle(j, rc);
     if (co->cleanups)
         kc__job_clean_up(j, co, NULL);
@@ -148,9 +159,14 @@ static _Noreturn void body_ends(kc_job_t *j, kcoro_t *co, int rc)
     kc__worker_end(co, &j->task);
 }
 
+static kcoro_t *task_heir(kc_task_t *task)
+{
+    return kc__job_heir(kc__job_of(task));
+}
+
 static void task_ended(kc_task_t *task)
 {
-    kc__job_release(kc__job_of(task), KC_WORD_BODY);
+    kc__job_body_gone(kc__job_of(task));
 }
 
 static void task_message(kc_block_t *block)
@@ -190,13 +206,23 @@ static _Noreturn void unwind(kcoro_t *co)
     body_ends(kc__job_own(co), co, -ECANCELED);
 }
 
+/* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
+static bool shielded(kcoro_t *co)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    while (j->shields == 0 && (kc__job_flags(j) & KC_JOB_SCOPE))
+        j = j->parent;
+    return j->shields > 0;
+}
+
 int kc__job_cancelled_here(kcoro_t *co)
 {
     kc_job_t *own = kc__job_own(co);
 
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
     if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
-        kc__thread()->current == co)
+        kc__thread()->current == co && !shielded(co))
         unwind(co);
     return -ECANCELED;
 }
@@ -253,13 +279,29 @@ static void host_ready(kcoro_t *co)
         kc__worker_send(to, &co->block);
 }
 
-const struct kc_coro_host kc__coro_host = { host_run, host_yield, host_parks, host_parked,
-                                            host_ready };
+static void host_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    kc__job_shield(j);
+    fn(arg);
+    kc__job_unshield(j);
+}
+
+const struct kc_coro_host kc__coro_host = {
+    .run = host_run,
+    .yield = host_yield,
+    .parks = host_parks,
+    .parked = host_parked,
+    .ready = host_ready,
+    .cleanup = host_cleanup,
+};
 
 /* ---- what the scheduler asks of us ---------------------------------------------------------- */
 
 const struct kc_task_host kc__task_host = {
     .start = task_start,
+    .heir = task_heir,
     .ended = task_ended,
     .message = task_message,
     .open = kc__roots_open,

@@ -38,8 +38,14 @@ static void stop_body(kc_job_t *j)
 {
     kc_task_t *task = &j->task;
 
-    if (task->co->task == task && task->kind != KC_WAIT_NONE)
+    kcoro_t *co = task->co;
+
+    if (co->task != task)
+        return; /* an inner scope is the current one, and is told by itself */
+    if (task->kind != KC_WAIT_NONE)
         kc__wait_cancel(task->wait);
+    else if (kc_load_relaxed(&co->state) == KCORO_SUSPENDED && co != kc__thread()->current)
+        kc__coro_set_result(co, -ECANCELED); /* it has yielded, and is queued */
 }
 
 void kc__job_notice(kc_job_t *j)
@@ -50,9 +56,17 @@ void kc__job_notice(kc_job_t *j)
         kc__worker_send(w, &j->task.block);
         return;
     }
-    if (kc__job_change(j, 0, KC_WORD_NOTICED) & KC_WORD_STOP)
+    uint64_t word = kc__job_lock(j); /* whoever has it may rely on this notice */
+    kc__job_change(j, 0, KC_WORD_LOCK | KC_WORD_NOTICED);
+    if ((word & (KC_WORD_STOP | KC_WORD_BODY)) == (KC_WORD_STOP | KC_WORD_BODY))
         stop_body(j);
     kc__job_release(j, 0);
+}
+
+void kc__job_release_there(kc_job_t *j)
+{
+    kc__job_change(j, KC_WORD_NOTICED, 0); /* all that is left in the count is ours, so R1 holds */
+    kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X3 */
 }
 
 /* ---- marking -------------------------------------------------------------------------------- */
@@ -99,39 +113,48 @@ static bool may_cancel(uint64_t word, kc_cancel_by_t by)
 /* Under its lock: an explicit reason replaces a timeout, as long as the body has not ended (J5). */
 static void replace_reason(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
 {
-    bool ended = (word & KC_WORD_DONE) || (j->task.co && !(word & KC_WORD_BODY));
+    bool ended =
+        (word & KC_WORD_DONE) || (word & (KC_WORD_STARTED | KC_WORD_BODY)) == KC_WORD_STARTED;
 
     if ((by == KC_BY_USER || by == KC_BY_PARENT || by == KC_BY_SHUTDOWN) &&
-        j->reason == -ETIMEDOUT && reason != -ETIMEDOUT && !ended)
+        (word & KC_WORD_TIMED) && reason != -ETIMEDOUT && !ended) {
         j->reason = reason;
+        kc__job_change(j, 0, KC_WORD_TIMED);
+    }
 }
 
 /* Under its lock: the bits that this cancel sets. */
 static uint64_t bits_to_set(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
 {
     uint64_t effect = KC_WORD_STOP | KC_WORD_HALT;
-    uint64_t walked = by == KC_BY_PARENT ? KC_WORD_WALKED : 0;
 
     if (by == KC_BY_GRACE)
         return KC_WORD_GRACE_OVER |
                (word & KC_WORD_CANCELLED && !(word & KC_WORD_DONE) ? effect : 0);
     if (by == KC_BY_CHILD && (word & KC_WORD_FORBID))
         return KC_WORD_HALT; /* its body goes on, its other children do not */
+    if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
+        return 0; /* it is kept */
     if (!may_cancel(word, by)) {
         replace_reason(j, word, reason, by);
-        return walked;
+        return 0;
     }
     if (by != KC_BY_BODY || reason == -ECANCELED)
         j->reason = reason;
-    return KC_WORD_CANCELLED | walked |
+    uint64_t timed = reason == -ETIMEDOUT && by != KC_BY_CHILD && by != KC_BY_BODY;
+    return KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) |
            (word & KC_WORD_SHIELDED && !(word & KC_WORD_GRACE_OVER) ? 0 : effect);
 }
 
 /* ---- what follows --------------------------------------------------------------------------- */
 
-/* Children that waited for others to end: they will be found stopped. */
-static void flush_pending(kc_job_t *j, kc_job_ext_t *ext)
+/* Children that waited for others to end, and are all marked now: they will be found stopped. */
+static void flush_pending(kc_job_t *j)
 {
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (kc_likely(!ext || ext->max_running == 0))
+        return;
     kc__job_lock(j);
     kc_queue_t all = ext->pending;
     ext->pending = (kc_queue_t){ NULL, NULL, 0 };
@@ -141,16 +164,37 @@ static void flush_pending(kc_job_t *j, kc_job_ext_t *ext)
         kc__task_submit(&kc_container_of(block, kc_job_t, task.block)->task);
 }
 
+/* Under its lock, so that its parent is there: j may have to wait for its turn. */
+static bool may_be_pending(const kc_job_t *j, uint64_t word)
+{
+    kc_job_ext_t *ext = word & KC_WORD_STARTED || !j->parent ? NULL : kc__job_ext_of(j->parent);
+
+    return ext && ext->max_running > 0;
+}
+
+/* j, which is held, is stopped and need not wait for its turn any more. Its parent's children that
+ * wait before it are looked at; whoever cancels all of them cancels the parent. */
+static void skip_the_queue(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j->parent);
+
+    kc__job_lock(j->parent);
+    bool waits = kc__queue_remove(&ext->pending, &j->task.block);
+    ext->running += waits;
+    kc__job_unlock(j->parent);
+    if (waits)
+        kc__task_submit(&j->task);
+    kc__job_release(j, 0);
+}
+
 /* STOP or HALT was set just now. Somebody holds a reference. */
 static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool notice)
 {
-    kc_job_ext_t *ext = kc__job_ext_of(j);
+    uint32_t flags = kc__job_flags(j);
 
-    if (kc_unlikely(ext && ext->news) && (fresh & KC_WORD_STOP))
+    if (fresh & KC_WORD_STOP)
         kc__news_terminate(j);
-    if (kc_unlikely(ext && ext->pending.head))
-        flush_pending(j, ext);
-    if (kc__job_flags(j) & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
+    if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
     } else if (notice) {
@@ -189,39 +233,71 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     uint64_t set = bits_to_set(j, was, reason, by), fresh = set & ~was;
     bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT);
     bool send = notice && (fresh & KC_WORD_STOP);
+    bool skips = (fresh & KC_WORD_STOP) && may_be_pending(j, was) && kc__job_hold(j);
 
     kc__job_change(j, set | (send ? KC_WORD_NOTICED : 0), KC_WORD_LOCK);
     if (fresh & KC_WORD_CANCELLED)
         arm_grace(j);
     if (effect)
         takes_effect(j, fresh, was, send);
+    if (skips)
+        skip_the_queue(j);
     if (notice && !send)
         kc__job_release(j, 0);
     return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0);
 }
 
+/* Under the lock of its parent: child and all below it have been told. */
+static void told(kc_job_t *parent, kc_job_t *child)
+{
+    kc__job_change(child, KC_WORD_WALKED, 0);
+    if (!child->next || child->next == child)
+        return; /* it has left already, or is the only one */
+    if (parent->children == child) {
+        parent->children = child->next; /* it is the last now */
+        return;
+    }
+    kc_job_t *first = parent->children, *last = first->prev;
+    if (last == child)
+        return;
+    child->prev->next = child->next;
+    child->next->prev = child->prev;
+    child->prev = last;
+    child->next = first;
+    last->next = first->prev = child;
+}
+
 void kc__job_walk(kc_job_t *top)
 {
+    kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
+
     for (kc_job_t *at = top;;) {
-        kc__job_lock(at);
-        kc_job_t *child = at->children;
-        if (child && !(kc__job_word(child) & KC_WORD_WALKED)) {
-            int reason = reason_below(at);
-            at->children = child->next; /* it is the last now */
+        uint64_t word = kc__job_lock(at);
+        if (done)
+            told(at, done);
+        kc_job_t *child = word & KC_WORD_HALT ? at->children : NULL;
+        if (child && (kc__job_word(child) & KC_WORD_WALKED))
+            child = NULL;
+        int reason = reason_below(at);
+        if (child)
             kc__job_ref(child);
-            kc__job_unlock(at);
-            if (mark(child, reason, KC_BY_PARENT) & MARKED_EFFECT)
-                at = child;
+        kc__job_unlock(at);
+        if (done)
+            kc__job_unref(done);
+        done = NULL;
+        if (child) {
+            mark(child, reason, KC_BY_PARENT);
+            if (kc__job_word(child) & KC_WORD_HALT)
+                at = child; /* also if another thread cancels it: both must be through with it */
             else
-                kc__job_unref(child);
+                done = child;
             continue;
         }
-        kc__job_unlock(at);
+        flush_pending(at);
         if (at == top)
             return;
-        kc_job_t *up = at->parent;
-        kc__job_unref(at);
-        at = up;
+        done = at;
+        at = at->parent;
     }
 }
 
@@ -248,26 +324,60 @@ void kc__job_fail(kc_job_t *j, int code, bool child)
 
 /* ---- shields -------------------------------------------------------------------------------- */
 
+/* The word changes in one step, when nobody has the lock. Returns what it was. */
+static uint64_t change_unlocked(kc_job_t *j, uint64_t (*next)(uint64_t word))
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    for (uint32_t spins = 0;;) {
+        if (kc_unlikely(seen & KC_WORD_LOCK)) {
+            if (++spins % 64 == 0)
+                sched_yield();
+            kc__relax();
+            seen = kc_load_relaxed(&j->task.word);
+        } else if (kc_cas_acq_rel(&j->task.word, &seen, next(seen))) { /* X1 */
+            return seen;
+        }
+    }
+}
+
+static uint64_t with_shield(uint64_t word)
+{
+    return (word | KC_WORD_SHIELDED) &
+           ~(word & KC_WORD_GRACE_OVER ? 0 : KC_WORD_STOP | KC_WORD_HALT);
+}
+
+static uint64_t without_shield(uint64_t word)
+{
+    return (word & ~KC_WORD_SHIELDED) |
+           (word & KC_WORD_CANCELLED ? KC_WORD_STOP | KC_WORD_HALT : 0);
+}
+
 void kc__job_shield(kc_job_t *j)
 {
     if (j->shields++ > 0)
         return;
-    uint64_t word = kc__job_lock(j);
-    bool over = word & KC_WORD_GRACE_OVER;
-    kc__job_change(j, KC_WORD_SHIELDED, KC_WORD_LOCK | (over ? 0 : KC_WORD_STOP | KC_WORD_HALT));
+    if (kc__job_word(j) & KC_WORD_HALT)
+        kc__job_walk(j); /* what was there before is told before */
+    change_unlocked(j, with_shield);
 }
 
 void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
-    uint64_t word = kc__job_lock(j);
-    uint64_t set = word & KC_WORD_CANCELLED ? KC_WORD_STOP | KC_WORD_HALT : 0;
-    kc__job_change(j, set, KC_WORD_LOCK | KC_WORD_SHIELDED);
-    if (set & ~word) {
-        takes_effect(j, set & ~word, 0, false); /* its body runs: it is the caller */
+    uint64_t was = change_unlocked(j, without_shield);
+    uint64_t fresh = without_shield(was) & ~was;
+    if (fresh & KC_WORD_STOP) {
+        takes_effect(j, fresh, 0, false); /* its body runs: it is the caller */
         kc__job_walk(j);
     }
+}
+
+/* A shield that the body asks for comes too late after a cancel. */
+static uint64_t with_first_shield(uint64_t word)
+{
+    return word & KC_WORD_CANCELLED ? word : word | KC_WORD_SHIELDED;
 }
 
 int kc_shield_begin(void)
@@ -280,13 +390,9 @@ int kc_shield_begin(void)
         j->shields++;
         return 0;
     }
-    uint64_t word = kc__job_lock(j);
-    if (word & KC_WORD_CANCELLED) {
-        kc__job_unlock(j);
+    if (change_unlocked(j, with_first_shield) & KC_WORD_CANCELLED)
         return -ECANCELED;
-    }
     j->shields = 1;
-    kc__job_change(j, KC_WORD_SHIELDED, KC_WORD_LOCK);
     return 0;
 }
 

@@ -80,11 +80,21 @@ kc_clock_t *kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j))
     return clock;
 }
 
+kc_time_t kc__clock_at(const kc_clock_t *clock)
+{
+    uint32_t state = kc_load_acquire(&clock->state); /* L2 */
+
+    return state == SENT || state == ARMED ? clock->at : KC_FOREVER;
+}
+
 void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 {
     kc_sched_t *s = kc__job_sched(clock->job);
-    kc_worker_t *me = kc__worker();
-    bool here = me && me->sched == s;
+    kc_thread_t *t = kc__thread();
+    kc_worker_t *me = t->worker;
+    /* The main thread's alarms ring while it pumps: outside coroutines it may not. */
+    bool here =
+        me && me->sched == s && (me != s->main || t->current != t->root || s->workers == 0);
 
     if (at == KC_FOREVER)
         return;

@@ -22,7 +22,7 @@
  *            +1 each lease           kc_lease_take             gone: kc_lease_release
  *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
  *
- *          job_end, the one completion path: the outcome is settled --> DONE --> alarms and signals
+ *          job_end, the one completion path: the outcome is settled, DONE --> alarms and signals
  *          are cut --> those who join are woken, once each --> the parent hears of a failure -->
  *          the parent's count falls, which may end the parent: in a loop, so that depth costs no
  *          stack --> the tree's reference is given up.
@@ -205,7 +205,10 @@ void kc__job_unref(kc_job_t *j)
         unref_promise(j);
         return;
     }
-    uint32_t before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
+    /* Who holds the only reference needs no locked operation to give it up. */
+    uint32_t before = kc_load_acquire(&j->refs); /* J6 */
+    if (before != 1)
+        before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
     if (kc_unlikely(before == 0))
         kc__usage("kc_job_release", "released more often than retained (rule J18)");
     if (before == 1)
@@ -235,13 +238,14 @@ static void ring_add(kc_job_t *parent, kc_job_t *j)
 static void ring_remove(kc_job_t *parent, kc_job_t *j)
 {
     if (j->next == j) {
-        parent->children = NULL;
+        parent->children = j->next = NULL;
         return;
     }
     j->prev->next = j->next;
     j->next->prev = j->prev;
     if (parent->children == j)
         parent->children = j->next;
+    j->next = NULL;
 }
 
 int kc__job_attach(kc_job_t *parent, kc_job_t *j)
@@ -291,7 +295,9 @@ static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_COUNTED)))
         return NULL;
     kc_job_ext_t *ext = kc__job_ext_of(parent);
-    kc_block_t *block = kc__queue_pop(&ext->pending);
+    /* In a job that is cancelled they wait until all are marked: see flush_pending. */
+    bool halted = kc__job_word(parent) & KC_WORD_HALT;
+    kc_block_t *block = halted ? NULL : kc__queue_pop(&ext->pending);
     if (block)
         return kc_container_of(block, kc_job_t, task.block);
     ext->running--;
@@ -304,14 +310,16 @@ bool kc__job_may_start(kc_job_t *j)
 
     if (kc_likely(!ext || ext->max_running == 0))
         return true;
-    uint64_t word = kc__job_lock(j->parent);
-    bool waits = ext->running >= ext->max_running && !(word & KC_WORD_HALT);
+    bool halted = kc__job_lock(j->parent) & KC_WORD_HALT;
+    bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
         kc__queue_push(&ext->pending, &j->task.block);
     else
         ext->running++;
     kc__job_unlock(j->parent);
+    if (halted) /* the walk may not have come to it: it must not start all the same */
+        kc__job_cancel(j, -ECANCELED, KC_BY_PARENT);
     return !waits;
 }
 
@@ -326,7 +334,7 @@ void kc__job_submit(kc_job_t *j)
 /* Under the lock: how it ends, as bits of the word (J3, J4). */
 static uint64_t outcome(const kc_job_t *j, uint64_t word)
 {
-    if (j->reason == -ETIMEDOUT)
+    if (word & KC_WORD_TIMED)
         return KC_WORD_DONE | KC_WORD_DONE_CANCELLED;
     if (j->code != 0)
         return KC_WORD_DONE | KC_WORD_DONE_FAILED;
@@ -352,7 +360,7 @@ static kc_wait_t *claim_waiters(kc_job_t *j)
     while (j->waiters) {
         kc_wait_t *w = j->waiters;
         kc__wait_unlink(&j->waiters, w);
-        if (kc__wait_claim(w, 0)) {
+        if (kc__wait_claim_own(w, 0)) {
             *end = w;
             end = &w->next;
         }
@@ -370,114 +378,209 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
         kc__clock_drop(timeout);
     if (grace_end)
         kc__clock_drop(grace_end);
-    if (ext->news)
-        kc__news_end(j);
+    kc__news_end(j);
     if (ext->ended)
         ext->ended(ext->owner);
 }
 
-/* The parent's count falls by one, and j is no longer its child. Returns the word before that. */
-static uint64_t leave_parent(kc_job_t *parent, kc_job_t *j)
+/* The count of j has fallen, seen was its word before, root: it is one. Whoever waits for that
+ * hears of it. j itself may be gone, unless one of the two keeps it. */
+static void fewer(kc_job_t *j, uint64_t seen, bool root)
 {
+    if ((seen & KC_WORD_COUNT) != 2)
+        return;
+    if (seen & KC_WORD_DRAIN) {
+        kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
+        if (kc__wait_claim_own(w, 0))
+            kc__wait_wake(w);
+    } else if (root) {
+        kc__worker_wake(kc__job_sched(j)->main); /* which may run until nothing is left */
+    }
+}
+
+/* j is no longer a child of its parent, whose count falls. True: it is 0, and the parent is locked
+ * for its end. */
+static bool leave_parent(kc_job_t *parent, kc_job_t *j)
+{
+    bool root = kc__job_flags(parent) & KC_JOB_ROOT;
+
     kc__job_lock(parent);
     ring_remove(parent, j);
     kc_job_t *next = next_pending(parent, j);
     uint64_t seen = kc_load_relaxed(&parent->task.word), word;
     do {
-        word = seen - KC_WORD_LOCK - 1;
+        word = seen - 1;
         if ((seen & KC_WORD_COUNT) == 2)
             word &= ~KC_WORD_DRAIN;
+        if ((seen & KC_WORD_COUNT) > 1)
+            word &= ~KC_WORD_LOCK;
     } while (!kc_cas_acq_rel(&parent->task.word, &seen, word)); /* J3 */
-    if (next)
-        kc__task_submit(&next->task);
-    return seen;
+    if (kc_unlikely(next != NULL))
+        kc__task_submit(&next->task); /* it is a child too: then the count is not 0 */
+    if ((seen & KC_WORD_COUNT) == 1)
+        return true;
+    fewer(parent, seen, root);
+    return false;
 }
 
-/* The count is 0: j is terminal. Returns its parent, and in *seen the parent's word before its
- * count fell. */
-static kc_job_t *job_end(kc_job_t *j, uint64_t *seen)
+/* j is locked and its count is 0: it is terminal from now on. Returns who has waited for it. */
+static kc_wait_t *seal(kc_job_t *j, uint64_t *done)
 {
-    uint64_t word = kc__job_lock(j);
-    uint64_t done = outcome(j, word);
-    int code = j->code;
-
-    KC_ASSERT((word & (KC_WORD_COUNT | KC_WORD_DONE)) == 0 && !j->children); /* R1 */
     kc_wait_t *claimed = claim_waiters(j);
-    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK - done); /* J2 */
+
+    *done = outcome(j, kc__job_word(j));
+    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK - *done); /* J2 */
+    return claimed;
+}
+
+static void count_end(kc_job_t *j, uint64_t done)
+{
     kc__count(kc__job_sched(j), done & KC_WORD_DONE_FAILED      ? KC_COUNT_FAILED
                                 : done & KC_WORD_DONE_CANCELLED ? KC_COUNT_CANCELLED
                                                                 : KC_COUNT_COMPLETED);
-    kc_job_ext_t *ext = kc__job_ext_of(j);
-    if (kc_unlikely(ext != NULL))
-        cut_off(j, ext);
-    while (claimed) {
-        kc_wait_t *w = claimed;
-        claimed = w->next;
-        kc__wait_wake(w);
-    }
-    kc_job_t *parent = j->parent;
-    if (kc_unlikely(!parent))
-        return NULL; /* a root */
-    if (kc_unlikely(done & KC_WORD_DONE_FAILED) &&
-        !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_QUIET)) &&
-        !(kc__job_flags(parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT)))
-        kc__job_fail(parent, code, true);
-    *seen = leave_parent(parent, j);
-    kc__job_unref(j);
-    return parent;
 }
 
-/* The count of j has fallen by one; seen is the word before. Returns the parent if that ended j. */
-static kc_job_t *one_less(kc_job_t *j, uint64_t *seen)
+/* j is terminal, and `claimed` have waited for it: all that follows, upwards. */
+static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
 {
-    uint64_t count = *seen & KC_WORD_COUNT;
+    for (bool more = true; more; claimed = more ? seal(j, &done) : NULL) {
+        kc_job_ext_t *ext = kc__job_ext_of(j);
+        kc_job_t *parent = j->parent;
 
-    KC_ASSERT(count > 0); /* R2 */
-    if (kc_likely(count == 1))
-        return job_end(j, seen);
-    if (count == 2 && (*seen & KC_WORD_DRAIN)) {
-        kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
-        if (kc__wait_claim(w, 0))
+        KC_ASSERT(!j->children && !j->waiters); /* R1 */
+        count_end(j, done);
+        if (kc_unlikely(ext != NULL))
+            cut_off(j, ext);
+        /* Those who wait are claimed: the failure does not take its code from them. But when they
+         * go on, the parent is cancelled. */
+        if (kc_unlikely(done & KC_WORD_DONE_FAILED) &&
+            !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_QUIET)) &&
+            !(kc__job_flags(parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT)))
+            kc__job_fail(parent, j->code, true);
+        while (claimed) {
+            kc_wait_t *w = claimed;
+            claimed = w->next;
             kc__wait_wake(w);
-    } else if (count == 2 && (kc__job_flags(j) & KC_JOB_ROOT)) {
-        kc__worker_wake(kc__job_sched(j)->main); /* which may run until nothing is left */
+        }
+        if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST))
+            kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
+        more = leave_parent(parent, j);
+        kc__job_unref(j);
+        j = parent;
     }
-    return NULL;
+}
+
+/* The last in the count goes; *seen is the word. False: the word is another one, now in *seen. */
+static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
+{
+    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
+
+    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)))) {
+        /* Nobody waits, and as nobody has cancelled it its outcome is settled: one step. */
+        done = KC_WORD_DONE | (j->code != 0 ? KC_WORD_DONE_FAILED : 0);
+        if (!kc_cas_acq_rel(&j->task.word, seen, word | done)) /* J3 */
+            return false;
+        job_end(j, done, NULL);
+        return true;
+    }
+    if (!kc_cas_acq_rel(&j->task.word, seen, word | KC_WORD_LOCK)) /* J3 */
+        return false;
+    kc_wait_t *claimed = seal(j, &done);
+    job_end(j, done, claimed);
+    return true;
+}
+
+/* only_last: does nothing if others are in the count. True: the count fell. */
+static bool release(kc_job_t *j, uint64_t clear, bool only_last)
+{
+    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    bool root = kc__job_flags(j) & KC_JOB_ROOT;
+
+    for (uint32_t spins = 0;;) {
+        uint64_t count = seen & KC_WORD_COUNT, word = (seen & ~clear) - 1;
+        KC_ASSERT(count > 0); /* R2 */
+        if (count > 1 && only_last)
+            return false;
+        if (count == 1 && (seen & KC_WORD_LOCK)) {
+            lock_is_taken(&spins);
+            seen = kc_load_acquire(&j->task.word); /* J5 */
+        } else if (count == 1) {
+            if (last_goes(j, clear, &seen))
+                return true;
+        } else if (kc_cas_acq_rel(&j->task.word, &seen, /* J3 */
+                                  count == 2 ? word & ~KC_WORD_DRAIN : word)) {
+            fewer(j, seen, root);
+            return true;
+        }
+    }
 }
 
 void kc__job_release(kc_job_t *j, uint64_t clear)
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word), word;
-
-    do {
-        word = (seen & ~clear) - 1;
-        if ((seen & KC_WORD_COUNT) == 2)
-            word &= ~KC_WORD_DRAIN;
-    } while (!kc_cas_acq_rel(&j->task.word, &seen, word)); /* J3 */
-    while (j)
-        j = one_less(j, &seen);
+    release(j, clear, false);
 }
 
 bool kc__job_release_last(kc_job_t *j, uint64_t clear)
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word);
+    return release(j, clear, true);
+}
+
+/* The body of its parent drains, and j is all that it waits for. */
+static kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
+{
+    uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
 
     do
-        if ((seen & KC_WORD_COUNT) != 1)
-            return false;
-    while (!kc_cas_acq_rel(&j->task.word, &seen, (seen & ~clear) - 1)); /* J3 */
-    while (j)
-        j = one_less(j, &seen);
-    return true;
+        if ((seen & KC_WORD_COUNT) != 2 || !(seen & KC_WORD_DRAIN) ||
+            kc_load_relaxed(&parent->task.worker) != me)
+            return NULL;
+    while (!kc_cas_acq_rel(&parent->task.word, &seen, seen & ~KC_WORD_DRAIN)); /* J4 */
+    kc_wait_t *w = parent->task.wait;
+    return kc__wait_claim_own(w, 0) ? w->co : NULL;
+}
+
+kcoro_t *kc__job_heir(kc_job_t *j)
+{
+    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    kc_thread_t *t = kc__thread();
+
+    if ((seen & KC_WORD_COUNT) != 1 || (seen & KC_WORD_LOCK))
+        return NULL;
+    if (!(seen & KC_WORD_WAITERS))
+        return heir_above(j->parent, t->worker);
+    /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
+     * stack, and stays locked until then. */
+    uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) | KC_WORD_LOCK) - 1;
+    if (!kc_cas_acq_rel(&j->task.word, &seen, word)) /* J3 */
+        return NULL;
+    kc_wait_t *w = j->waiters;
+    if (!w || w->next != w || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+        return t->root; /* where nothing runs that could want the lock */
+    kc__wait_unlink(&j->waiters, w);
+    return w->co;
+}
+
+void kc__job_body_gone(kc_job_t *j)
+{
+    uint64_t done;
+
+    if (kc__job_word(j) & KC_WORD_BODY) {
+        kc__job_release(j, KC_WORD_BODY);
+    } else {
+        kc_wait_t *claimed = seal(j, &done);
+        job_end(j, done, claimed);
+    }
 }
 
 void kc__job_drain(kc_job_t *j)
 {
     for (;;) {
         kc_wait_t w;
-        kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
-        j->task.wait = &w;                              /* before anybody can see DRAIN */
         uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+        if ((seen & KC_WORD_COUNT) == 1)
+            return;
+        kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
+        j->task.wait = &w; /* before anybody can see DRAIN */
         do
             if ((seen & KC_WORD_COUNT) == 1) {
                 j->task.wait = NULL;
@@ -511,8 +614,9 @@ kc_job_t *kc_job_current(void)
     return kc__job_current();
 }
 
-static kc_job_t *live(const char *call, const kc_job_t *j)
+kc_job_t *kc__job_live(const char *call, const void *handle)
 {
+    const kc_job_t *j = handle;
     uint32_t magic = j ? kc_load_relaxed(&j->task.block.magic) : 0;
 
     if (!j)
@@ -526,27 +630,27 @@ static kc_job_t *live(const char *call, const kc_job_t *j)
 
 kc_job_t *kc_job_retain(kc_job_t *j)
 {
-    kc__job_ref(live("kc_job_retain", j));
+    kc__job_ref(kc__job_live("kc_job_retain", j));
     return j;
 }
 
 void kc_job_release(kc_job_t *j)
 {
     if (j)
-        kc__job_unref(live("kc_job_release", j));
+        kc__job_unref(kc__job_live("kc_job_release", j));
 }
 
 void kc_job_drop(kc_job_t *j)
 {
     if (!j)
         return;
-    kc__job_cancel(live("kc_job_drop", j), -ECANCELED, KC_BY_USER);
+    kc__job_cancel(kc__job_live("kc_job_drop", j), -ECANCELED, KC_BY_USER);
     kc__job_unref(j);
 }
 
 kc_job_state_t kc_job_state(const kc_job_t *j)
 {
-    uint64_t word = kc_load_acquire(&live("kc_job_state", j)->task.word); /* J5 */
+    uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* J5 */
 
     if (word & KC_WORD_DONE)
         return word & KC_WORD_DONE_FAILED      ? KC_JOB_FAILED
@@ -557,7 +661,7 @@ kc_job_state_t kc_job_state(const kc_job_t *j)
 
 int kc_job_result(const kc_job_t *j, int *code)
 {
-    if (!(kc_load_acquire(&live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
+    if (!(kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
         return -EAGAIN;
     if (code)
         *code = kc__job_result(j);
@@ -566,7 +670,7 @@ int kc_job_result(const kc_job_t *j, int *code)
 
 int kc_job_reason(const kc_job_t *j)
 {
-    kc_job_t *job = live("kc_job_reason", j);
+    kc_job_t *job = kc__job_live("kc_job_reason", j);
 
     kc__job_lock(job);
     int reason = job->reason;
@@ -576,12 +680,13 @@ int kc_job_reason(const kc_job_t *j)
 
 const char *kc_job_name(const kc_job_t *j)
 {
-    kc_job_ext_t *ext = kc__job_ext_of(live("kc_job_name", j));
+    kc_job_ext_t *ext = kc__job_ext_of(kc__job_live("kc_job_name", j));
 
     return ext ? ext->name : "";
 }
 
 bool kc_job_cancel(kc_job_t *j, int reason)
 {
-    return kc__job_cancel(live("kc_job_cancel", j), reason ? reason : -ECANCELED, KC_BY_USER);
+    return kc__job_cancel(kc__job_live("kc_job_cancel", j), reason ? reason : -ECANCELED,
+                          KC_BY_USER);
 }

@@ -19,12 +19,13 @@
 enum {
     KC_JOB_PUBLIC =
         KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE,
-    KC_JOB_SCOPE = 32,    /* its body is a piece of its parent's body                  */
-    KC_JOB_GROUP = 64,    /* it has no body, and is open until it is closed            */
-    KC_JOB_PROMISE = 128, /* it has no body, and somebody will say how it ended        */
-    KC_JOB_ROOT = 256,    /* the parent of what is nobody's child                      */
-    KC_JOB_QUIET = 512,   /* its failure is not its parent's                           */
-    KC_JOB_COUNTED = 1024 /* it counts as running in a parent with max_running          */
+    KC_JOB_SCOPE = 32,     /* its body is a piece of its parent's body                  */
+    KC_JOB_GROUP = 64,     /* it has no body, and is open until it is closed            */
+    KC_JOB_PROMISE = 128,  /* it has no body, and somebody will say how it ended        */
+    KC_JOB_ROOT = 256,     /* the parent of what is nobody's child                      */
+    KC_JOB_QUIET = 512,    /* its failure is not its parent's                           */
+    KC_JOB_COUNTED = 1024, /* it counts as running in a parent with max_running          */
+    KC_JOB_GUEST = 2048    /* its parent is in another scheduler                         */
 };
 
 /*
@@ -48,6 +49,9 @@ enum {
 #define KC_WORD_DONE_CANCELLED (1ull << 43)
 #define KC_WORD_NOTICED                                                                           \
     (1ull << 44) /* a notice to the thread of the body is on its way            */
+#define KC_WORD_WAITERS (1ull << 45) /* somebody joins it, or did */
+#define KC_WORD_STARTED (1ull << 46) /* the body has started at some time */
+#define KC_WORD_TIMED (1ull << 47)   /* its reason is a timeout, not a failure that says so */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: its suspension points say so */
 
@@ -128,6 +132,9 @@ KC_INLINE kc_job_ext_t *kc__job_ext_of(const kc_job_t *j)
 kc_job_t *kc__job_current(void);
 kc_job_t *kc__job_own(kcoro_t *co);
 
+/* A handle that the user gives: aborts if it is none. */
+kc_job_t *kc__job_live(const char *call, const void *handle);
+
 /* ---- job.c: the tree ----------------------------------------------------------------------- */
 
 /* A job with one reference, not in the tree yet. ext: it needs one. NULL: no memory. */
@@ -169,6 +176,13 @@ bool kc__job_release_last(kc_job_t *j, uint64_t clear);
 /* A child that has not started may. False: it is kept until its parent lets it. */
 bool kc__job_may_start(kc_job_t *j);
 
+/* Of a job whose body ends now: the coroutine on this thread that waits for nothing else, or the
+ * thread's root. It must run next, and first of all kc__job_body_gone. NULL: there is no such. */
+kcoro_t *kc__job_heir(kc_job_t *j);
+
+/* The body has left its stack for good. */
+void kc__job_body_gone(kc_job_t *j);
+
 /* Queues it, if it may start. */
 void kc__job_submit(kc_job_t *j);
 
@@ -196,6 +210,10 @@ void kc__job_walk(kc_job_t *j);
 /* A message of kc__job_cancel has come to the thread of j's body. */
 void kc__job_notice(kc_job_t *j);
 
+/* Gives up one in the count of a job that has failed, on a thread of its scheduler: who hears of
+ * the failure there may be the user's code. */
+void kc__job_release_there(kc_job_t *j);
+
 /* Shields for what runs at the end: whatever the state is. */
 void kc__job_shield(kc_job_t *j);
 void kc__job_unshield(kc_job_t *j);
@@ -216,6 +234,9 @@ int kc__job_cancelled_here(kcoro_t *co);
 
 /* ---- launch.c ------------------------------------------------------------------------------ */
 
+/* A child of the current job, with all defaults. As kc_launch_job. */
+int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out);
+
 /* What the options of launches and scopes have in common, into an extension made for it. */
 struct kc_job_wishes {
     const char *name;
@@ -234,6 +255,12 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
 
 /* In the tree: the clock runs, the outside signal reaches it. */
 void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* Something that only another thread may end keeps s from being stuck: one such is over. */
+void kc__hold_ends(kc_sched_t *s);
+
+/* A foreign thread is about to bring something to s: true, and then kc__hold_ends must follow. */
+bool kc__hold_for_foreign(kc_sched_t *s);
 
 /* A group is closed, or a promise kept or cancelled: what held it open is gone. */
 void kc__group_ends(kc_job_t *j);
@@ -259,6 +286,9 @@ void kc__clock_arm(kc_clock_t *clock, kc_time_t at);
 /* One more user, so that it may be armed while the job drops it. */
 void kc__clock_ref(kc_clock_t *clock);
 void kc__clock_unref(kc_clock_t *clock);
+
+/* When it rings; KC_FOREVER: it is not armed. */
+kc_time_t kc__clock_at(const kc_clock_t *clock);
 
 /* The job's reference to it is given up; it does not ring any more, or has. */
 void kc__clock_drop(kc_clock_t *clock);

@@ -53,7 +53,7 @@ static bool enqueue(kc_job_t *j, kc_wait_t *w)
 
     if (waits)
         kc__wait_link(&j->waiters, w);
-    kc__job_unlock(j);
+    kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
     return waits;
 }
 
@@ -100,27 +100,14 @@ static int join(kc_job_t *j, kc_time_t deadline)
     return rc == -ECANCELED ? join_cancelled(j, co) : rc;
 }
 
-static kc_job_t *live(const char *call, const void *p)
-{
-    kc_job_t *j = (kc_job_t *)(uintptr_t)p;
-    uint32_t magic = j ? kc_load_relaxed(&j->task.block.magic) : 0;
-
-    if (!j)
-        kc__usage(call, "the handle is NULL (rule J18)");
-    if (magic != KC_TASK_MAGIC)
-        kc__usage(call, magic == KC_BLOCK_FREE ? "the job has been freed (rule J18)"
-                                               : "the pointer is not a job (rule J18)");
-    return j;
-}
-
 int kc_job_join(kc_job_t *j)
 {
-    return join(live("kc_job_join", j), KC_FOREVER);
+    return join(kc__job_live("kc_job_join", j), KC_FOREVER);
 }
 
 int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
 {
-    return join(live("kc_job_join_until", j), deadline);
+    return join(kc__job_live("kc_job_join_until", j), deadline);
 }
 
 /* ---- deferred values ------------------------------------------------------------------------ */
@@ -129,15 +116,20 @@ int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_deferre
 {
     kc_job_t *j;
 
-    int rc = out ? kc_launch_job(fn, arg, opts, &j) : -EINVAL;
-    if (rc == 0)
+    int rc = kc_launch_job(fn, arg, opts, out ? &j : NULL);
+    if (rc == 0 && out)
         *out = (kc_deferred_t *)j;
     return rc;
 }
 
 int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out)
 {
-    return kc_async_job(fn, arg, NULL, out);
+    kc_job_t *j;
+
+    int rc = kc__launch_plain(fn, arg, out ? &j : NULL);
+    if (rc == 0 && out)
+        *out = (kc_deferred_t *)j;
+    return rc;
 }
 
 void kc_set_payload(void *payload)
@@ -159,7 +151,7 @@ static void *payload_of(const kc_job_t *j)
 
 int kc_await(kc_deferred_t *d, void **payload)
 {
-    kc_job_t *j = live("kc_await", d);
+    kc_job_t *j = kc__job_live("kc_await", d);
     int rc = join(j, KC_FOREVER);
 
     if (payload)
@@ -169,7 +161,7 @@ int kc_await(kc_deferred_t *d, void **payload)
 
 int kc_deferred_get(kc_deferred_t *d, void **payload)
 {
-    kc_job_t *j = live("kc_deferred_get", d);
+    kc_job_t *j = kc__job_live("kc_deferred_get", d);
 
     if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
         return -EAGAIN;
@@ -181,7 +173,7 @@ int kc_deferred_get(kc_deferred_t *d, void **payload)
 
 kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
 {
-    switch (kc_job_state(live("kc_deferred_state", d))) {
+    switch (kc_job_state(kc__job_live("kc_deferred_state", d))) {
     case KC_JOB_COMPLETED:
         return KC_DEFERRED_COMPLETED;
     case KC_JOB_FAILED:
@@ -197,36 +189,38 @@ kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
 
 kc_job_t *kc_deferred_job(kc_deferred_t *d)
 {
-    return live("kc_deferred_job", d);
+    return kc__job_live("kc_deferred_job", d);
 }
 
 kc_deferred_t *kc_deferred_retain(kc_deferred_t *d)
 {
-    kc__job_ref(live("kc_deferred_retain", d));
+    kc__job_ref(kc__job_live("kc_deferred_retain", d));
     return d;
 }
 
 void kc_deferred_release(kc_deferred_t *d)
 {
     if (d)
-        kc__job_unref(live("kc_deferred_release", d));
+        kc__job_unref(kc__job_live("kc_deferred_release", d));
 }
 
 int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
 {
-    kc_job_t *j = live("kc_promise_complete", d);
+    kc_job_t *j = kc__job_live("kc_promise_complete", d);
 
     if (!(kc__job_flags(j) & KC_JOB_PROMISE))
         return -EINVAL;
     uint64_t word = kc__job_lock(j);
-    if (word & KC_WORD_CLOSED) {
-        bool cancelled = (word & KC_WORD_CANCELLED) && j->code == 0 && !j->task.wait;
+    if (word & (KC_WORD_CLOSED | KC_WORD_CANCELLED)) { /* a cancel closes it in a moment */
+        bool cancelled = !j->task.wait;
         kc__job_unlock(j);
         return cancelled ? -ECANCELED : -EALREADY;
     }
     j->task.payload = payload;
     j->task.arg = j; /* kept: whatever comes now comes too late */
-    if (rc != 0 && rc != -ECANCELED)
+    if (rc == -ECANCELED)
+        j->reason = rc;
+    else
         j->code = rc;
     kc__job_change(j, KC_WORD_CLOSED | (rc == -ECANCELED ? KC_WORD_CANCELLED : 0), KC_WORD_LOCK);
     kc__group_ends(j);

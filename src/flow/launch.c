@@ -9,6 +9,7 @@
  *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
  */
 #include "flow/job.h"
+#include "flow/signal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -72,8 +73,8 @@ void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *w)
 /* Whose child it will be, and in which scheduler. */
 static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s)
 {
-    kc_job_t *current = kc__job_current();
-    kc_job_t *above = o->parent ? o->parent : current;
+    kc_job_t *above =
+        o->parent ? kc__job_live("kc_launch_job: .parent", o->parent) : kc__job_current();
 
     if (!above && !o->sched)
         return -EPERM;
@@ -101,6 +102,8 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
         return 0;
     if (!co || t->worker->sched != s)
         return -EINVAL;
+    if (kc__signal_in_handler())
+        kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose (rule G6)");
     kc_affinity_t here = t->worker == s->main ? KC_MAIN : KC_WORKER_AT(t->worker->index);
     if (o->affinity != KC_WORKER && o->affinity != here)
         return -EINVAL;
@@ -141,11 +144,30 @@ static void arm(kc_job_t *j, const kc_launch_opts_t *o)
     kc__wishes_arm(j, &wishes);
 }
 
+/* j's parent is in another scheduler: its own must wait for it too, and find it at its end. */
+static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
+{
+    kc_sched_t *s = kc__job_sched(j);
+    kc_job_t *root = kc__job_of(s->main->root);
+
+    kc_add_relaxed(&s->strays, 1);
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
+    if (!kc__job_hold(root))
+        return -ESHUTDOWN;
+    int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
+    if (rc != 0)
+        kc__job_release(root, 0);
+    else if (kc__job_word(root) & KC_WORD_HALT) /* it ends meanwhile, and may have missed j */
+        kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
+    return rc;
+}
+
 /* Into the tree, with so many references. If that fails, it is freed. */
 static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
 {
     kc_store_relaxed(&j->refs, refs);
-    int rc = kc__job_attach(parent, j);
+    int rc = kc_likely(kc__job_sched(parent) == kc__job_sched(j)) ? kc__job_attach(parent, j)
+                                                                  : enter_as_guest(parent, j);
     if (kc_unlikely(rc != 0))
         kc__job_free(j);
     else
@@ -167,7 +189,7 @@ static void run_now(kc_job_t *j)
         kc__task_submit(&j->task); /* it starts as soon as there is memory for a stack */
 }
 
-int kc_launch(kc_fn_t fn, void *arg)
+int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out)
 {
     kc_job_t *parent = kc__job_current(), *j;
 
@@ -182,10 +204,18 @@ int kc_launch(kc_fn_t fn, void *arg)
     }
     j->task.fn = fn;
     j->task.arg = arg;
-    int rc = enter(parent, j, 1);
-    if (kc_likely(rc == 0))
-        kc__job_submit(j);
-    return rc;
+    int rc = enter(parent, j, out ? 2 : 1);
+    if (kc_unlikely(rc != 0))
+        return rc;
+    if (out)
+        *out = j;
+    kc__job_submit(j);
+    return 0;
+}
+
+int kc_launch(kc_fn_t fn, void *arg)
+{
+    return kc__launch_plain(fn, arg, NULL);
 }
 
 int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t **out)
@@ -208,18 +238,20 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
     j->task.fn = fn;
     j->task.arg = arg;
     j->task.where = (int8_t)where;
-    rc = enter(parent, j, out ? 3 : 2); /* one is ours: it may end while we are busy with it */
-    if (rc != 0)
-        return rc;
-    if (out)
-        *out = j;
-    arm(j, o);
-    if (!(o->flags & KC_JOB_NOW))
-        kc__job_submit(j);
-    else if (kc__job_may_start(j))
-        run_now(j);
-    kc__job_unref(j);
-    return 0;
+    bool now = o->flags & KC_JOB_NOW, foreign = kc__hold_for_foreign(s);
+    rc = enter(parent, j, out ? 2 : 1);
+    if (rc == 0) {
+        if (out)
+            *out = j;
+        arm(j, o); /* it counts its body, which has not begun: so it cannot end here */
+        if (!now)
+            kc__job_submit(j);
+        else if (kc__job_may_start(j))
+            run_now(j);
+    }
+    if (foreign)
+        kc__hold_ends(s);
+    return rc;
 }
 
 /* ---- groups, promises, leases --------------------------------------------------------------- */
@@ -236,12 +268,14 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     if (rc == 0)
         rc = find_place(o, &parent, &s);
     if (rc == 0)
-        rc = make(s, o, kind, &j);
+        rc = make(s, o, kind | KC_TASK_BODILESS, &j);
     if (rc != 0)
         return rc;
     if (kind == KC_JOB_PROMISE)
         kc_add_relaxed(&s->holds, 1);
-    rc = enter(parent, j, 3); /* one is ours until it is armed */
+    if (s->workers > 0)
+        kc_store_relaxed(&j->task.worker, s->worker[0]); /* who looks after it if it fails */
+    rc = enter(parent, j, 3);                            /* one is ours until it is armed */
     if (rc != 0) {
         if (kind == KC_JOB_PROMISE)
             kc_sub_acq_rel(&s->holds, 1); /* N1 */
@@ -268,23 +302,35 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
     return rc;
 }
 
-/* Something that another thread could have ended is over: main may see now that all wait. */
-static void hold_ends(kc_sched_t *s)
+void kc__hold_ends(kc_sched_t *s)
 {
     if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
-        kc__worker_wake(s->main);
+        kc__worker_wake(s->main);          /* which may see now that all wait */
+}
+
+bool kc__hold_for_foreign(kc_sched_t *s)
+{
+    kc_worker_t *w = kc__worker();
+
+    if (s->workers > 0 || (w && w->sched == s))
+        return false;
+    kc_add_relaxed(&s->holds, 1);
+    return true;
 }
 
 void kc__group_ends(kc_job_t *j)
 {
-    if (kc__job_flags(j) & KC_JOB_PROMISE)
-        hold_ends(kc__job_sched(j));
+    kc_sched_t *s = kc__job_sched(j);
+    bool held = kc__job_flags(j) & KC_JOB_PROMISE;
+
     kc__job_release(j, 0);
+    if (held) /* last: what the release has brought must be there when main looks again */
+        kc__hold_ends(s);
 }
 
 int kc_group_close(kc_job_t *group)
 {
-    if (!group || !(kc__job_flags(group) & KC_JOB_GROUP))
+    if (!group || !(kc__job_flags(kc__job_live("kc_group_close", group)) & KC_JOB_GROUP))
         return -EINVAL;
     if (!(kc__job_change(group, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
         kc__group_ends(group);
@@ -295,9 +341,9 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
 {
     if (!j || !lease)
         return -EINVAL;
-    if (!kc__job_hold(j))
+    if (!kc__job_hold(kc__job_live("kc_lease_take", j)))
         return -ESHUTDOWN;
-    kc_add_relaxed(&kc__job_sched(j)->holds, 1);
+    kc_add_relaxed(&kc__job_sched(j)->holds, 1); /* it cannot end before: j is held */
     lease->job = j;
     return 0;
 }
@@ -309,6 +355,13 @@ void kc_lease_release(kc_lease_t *lease)
     if (!j)
         return;
     lease->job = NULL;
-    hold_ends(kc__job_sched(j));
-    kc__job_release(j, 0);
+    kc_sched_t *s = kc__job_sched(j);
+    uint64_t word = kc__job_lock(j);
+    bool tells = j->code != 0 && (word & KC_WORD_COUNT) == 1;
+    kc__job_unlock(j);
+    if (tells)
+        kc__job_release_there(j); /* its parent's handlers are not run here (J14) */
+    else
+        kc__job_release(j, 0);
+    kc__hold_ends(s);
 }

@@ -10,6 +10,10 @@
  *                          from     a slot on the parent's signal, chained to the job's own
  *                          slot     a slot on the job's own: kc_current_slot
  *                          outside  a slot on the signal of .signal: TERMINATE there cancels
+ *
+ * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
+ *          E1  forbid  fence_seq_cst  root.c R2   FORBID before the look at shutting: a job would
+ *                                                 escape the end of its scheduler, which waits
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -49,16 +53,33 @@ static const struct kc_signal_owner job_owner = { pin, cancel, unpin };
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-static struct kc_news *news_of(kc_job_t *j)
+/* What j has; NULL: nothing yet. */
+static struct kc_news *news_if_any(kc_job_t *j)
 {
-    kc_job_ext_t *ext = kc__job_ext(j);
+    kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    if (!ext)
+    if (kc_likely(!ext))
         return NULL;
     kc__job_lock(j);
     struct kc_news *news = ext->news;
     kc__job_unlock(j);
-    if (news)
+    return news;
+}
+
+static kc_signal_t *signal_of(kc_job_t *j, struct kc_news *news)
+{
+    kc__job_lock(j);
+    kc_signal_t *signal = news ? news->signal : NULL;
+    kc__job_unlock(j);
+    return signal;
+}
+
+static struct kc_news *news_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext(j);
+    struct kc_news *news = ext ? news_if_any(j) : NULL;
+
+    if (!ext || news)
         return news;
     news = kc__alloc(sizeof *news);
     if (!news)
@@ -82,7 +103,10 @@ int kc__news_prepare(kc_job_t *j)
 static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
 {
     struct kc_news *news = news_of(j);
-    kc_signal_t *made = news && !news->signal ? kc__signal_new_owned(&job_owner, j) : NULL;
+    kc_signal_t *made = NULL;
+
+    if (news && !signal_of(j, news))
+        made = kc__signal_new_owned(&job_owner, j);
 
     *fresh = false;
     if (!news)
@@ -106,9 +130,10 @@ static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
 /* Chains the signal of the parent to that of j. */
 static void chain(kc_job_t *parent, kc_job_t *j)
 {
-    struct kc_news *above = news_of(parent), *news = news_of(j);
+    struct kc_news *news = news_of(j);
+    kc_signal_t *from = signal_of(parent, news_of(parent)), *to = signal_of(j, news);
 
-    if (!above || !news || !above->signal || !news->signal)
+    if (!from || !to)
         return;
     kc__job_lock(j);
     bool mine = news->chain == CHAIN_NONE;
@@ -117,8 +142,8 @@ static void chain(kc_job_t *parent, kc_job_t *j)
     kc__job_unlock(j);
     if (!mine)
         return;
-    kc_slot_bind(&news->from, above->signal, KC_SIG_ALL & ~KC_SIG_TERMINATE);
-    (void)kc_slot_chain(&news->from, news->signal);
+    kc_slot_bind(&news->from, from, KC_SIG_ALL & ~KC_SIG_TERMINATE);
+    (void)kc_slot_chain(&news->from, to);
     kc__job_lock(j);
     news->chain = CHAIN_BOUND;
     kc__job_unlock(j);
@@ -128,9 +153,7 @@ kc_signal_t *kc_job_signal(kc_job_t *j)
 {
     bool fresh;
 
-    if (!j)
-        kc__usage("kc_job_signal", "the job is NULL (rule J18)");
-    kc_signal_t *signal = own_signal(j, &fresh);
+    kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j), &fresh);
     /* While it is held, all above it are there. */
     if (!signal || !kc__job_hold(j))
         return signal;
@@ -189,11 +212,9 @@ void kc__news_bind(kc_job_t *j, kc_signal_t *signal)
 
 void kc__news_terminate(kc_job_t *j)
 {
-    kc_job_ext_t *ext = kc__job_ext_of(j);
+    struct kc_news *news = news_if_any(j);
+    kc_signal_t *signal = news ? signal_of(j, news) : NULL;
 
-    kc__job_lock(j);
-    kc_signal_t *signal = ext->news ? ext->news->signal : NULL;
-    kc__job_unlock(j);
     if (signal)
         kc__signal_fire(signal, KC_SIG_TERMINATE);
 }
@@ -221,11 +242,14 @@ static void cut(kc_job_t *j, struct kc_news *news)
 
 void kc__news_end(kc_job_t *j)
 {
-    struct kc_news *news = kc__job_ext_of(j)->news;
+    struct kc_news *news = news_if_any(j);
 
+    if (!news)
+        return;
     cut(j, news);
-    if (news->signal)
-        kc__signal_disown(news->signal);
+    kc_signal_t *signal = signal_of(j, news);
+    if (signal)
+        kc__signal_disown(signal);
 }
 
 void kc__news_free(kc_job_ext_t *ext)
@@ -235,6 +259,15 @@ void kc__news_free(kc_job_ext_t *ext)
     kc__free(ext->news);
 }
 
+/* The scheduler ends, and its walk may have passed by while FORBID was set: what is to be cancelled
+ * is. */
+static void forbid_too_late(kc_job_t *own)
+{
+    kc__job_change(own, 0, KC_WORD_FORBID);
+    if (kc__job_word(own->parent) & KC_WORD_HALT)
+        kc__job_cancel(own, -ESHUTDOWN, KC_BY_SHUTDOWN);
+}
+
 void kc_forbid_signal(void)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
@@ -242,13 +275,16 @@ void kc_forbid_signal(void)
 
     if (!own)
         kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
-    uint64_t word = kc__job_lock(own);
-    bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
+    kc_sched_t *s = kc__job_sched(own);
+    kc_add_relaxed(&s->strays, 1); /* before it can be missed */
+    bool may = !(kc__job_lock(own) & (KC_WORD_CANCELLED | KC_WORD_FORBID));
     kc__job_change(own, may ? KC_WORD_FORBID : 0, KC_WORD_LOCK);
-    if (!may)
+    kc_fence_seq_cst(); /* E1 */
+    if (may && kc_load_relaxed(&s->shutting)) {
+        forbid_too_late(own);
         return;
-    kc_add_relaxed(&kc__job_sched(own)->forbids, 1);
-    kc_job_ext_t *ext = kc__job_ext_of(own);
-    if (ext && ext->news)
-        cut(own, ext->news);
+    }
+    struct kc_news *news = may ? news_if_any(own) : NULL;
+    if (news)
+        cut(own, news);
 }

@@ -10,6 +10,9 @@
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
  *          R1  idle: word  load_acquire  job.c J3    what the jobs have written, for who has run
  *                                                    the scheduler
+ *          R2  shut        fence_seq_cst  news.c E1  shutting before the walk: see there
+ *          R3  held_open   load_acquire  launch.c N1 what the last hold has brought: a deadlock
+ *                                                    would be reported that is none
  */
 #include "flow/job.h"
 
@@ -59,13 +62,14 @@ void kc__roots_close(kc_sched_t *s)
     }
 }
 
-static void cut_forbidding(kc_block_t *block, void *arg)
+/* One that a cancel of the roots does not reach. */
+static void cut_stray(kc_block_t *block, void *arg)
 {
     kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    bool stray = (kc__job_word(j) & KC_WORD_FORBID) || (kc__job_flags(j) & KC_JOB_GUEST);
 
-    /* It belongs to s and has not ended: it cannot go while its scheduler waits for it. */
-    if (kc__job_sched(j) == arg && (kc__job_word(j) & KC_WORD_FORBID) &&
-        !(kc__job_word(j) & KC_WORD_DONE) && kc__job_hold(j)) {
+    /* It belongs to s, which waits for it: if it can be held, it is there. */
+    if (stray && !(kc__job_word(j) & KC_WORD_DONE) && kc__job_sched(j) == arg && kc__job_hold(j)) {
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
         kc__job_release(j, 0);
     }
@@ -73,10 +77,12 @@ static void cut_forbidding(kc_block_t *block, void *arg)
 
 void kc__roots_shut(kc_sched_t *s)
 {
+    kc_store_relaxed(&s->shutting, 1);
+    kc_fence_seq_cst(); /* R2 */
     for (int i = 0; i <= s->workers; i++)
         kc__job_cancel(root_of(nth(s, i)), -ESHUTDOWN, KC_BY_SHUTDOWN);
-    if (kc_load_relaxed(&s->forbids) > 0)
-        kc__block_each(KC_TASK_MAGIC, cut_forbidding, s);
+    if (kc_load_relaxed(&s->strays) > 0)
+        kc__block_each(KC_TASK_MAGIC, cut_stray, s);
 }
 
 bool kc__roots_idle(kc_sched_t *s)
@@ -89,7 +95,7 @@ bool kc__roots_idle(kc_sched_t *s)
 
 bool kc__roots_held_open(kc_sched_t *s)
 {
-    return kc_load_relaxed(&s->holds) > 0;
+    return kc_load_acquire(&s->holds) > 0; /* R3 */
 }
 
 static void report(kc_block_t *block, void *arg)
@@ -142,12 +148,16 @@ void kc__roots_drop(kc_task_t *task)
 static bool root_launch(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
+    bool foreign = kc__hold_for_foreign(s);
+    int rc = kc__job_attach(kc__root_for(s), j);
 
-    if (kc__job_attach(kc__root_for(s), j) != 0)
-        return false;
-    kc__count(s, KC_COUNT_CREATED);
-    kc__task_submit(&j->task);
-    return true;
+    if (rc == 0) {
+        kc__count(s, KC_COUNT_CREATED);
+        kc__task_submit(&j->task);
+    }
+    if (foreign)
+        kc__hold_ends(s);
+    return rc == 0;
 }
 
 void kc__roots_go(kc_task_t *task)

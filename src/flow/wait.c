@@ -30,6 +30,7 @@
 
 #include "base/os.h"
 #include "flow/job.h"
+#include "flow/signal.h"
 
 #include <kcoro/timer.h>
 
@@ -113,7 +114,10 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
         return thread_waits(w, deadline);
     kc_thread_t *t = kc__thread();
     kc_task_t *task = co->task;
-    task->wait = w;
+    if (kc__signal_in_handler())
+        kc__usage("a call that waits", "inside a handler or dispose (rule G6)");
+    if (task->wait != w) /* who drains has published it already */
+        task->wait = w;
     task->kind = (uint8_t)w->kind;
     if (deadline != KC_FOREVER) {
         w->alarm.ring = wait_rings;
@@ -135,6 +139,17 @@ bool kc__wait_claim(kc_wait_t *w, int rc)
 
     if (kc_load_relaxed(&w->word) != 0 || !kc_cas_acq_rel(&w->word, &waits, 1)) /* A1 */
         return false;
+    w->rc = rc;
+    return true;
+}
+
+bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    if (w->worker != kc__worker() || !w->worker)
+        return kc__wait_claim(w, rc);
+    if (kc_load_relaxed(&w->word) != 0)
+        return false;
+    kc_store_relaxed(&w->word, 1);
     w->rc = rc;
     return true;
 }
@@ -198,19 +213,29 @@ void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w)
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */
 
-int kc_yield(void)
+/* In a coroutine inside a body, or in a body that is unwound. */
+static KC_NOINLINE int yield_with_care(kc_thread_t *t)
 {
-    kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
     if (!co)
         return 0;
+    if (!kc__job_stopped(kc__job_of(co->task)))
+        kc__worker_yield(t, co);
+    return kc__job_stopped(kc__job_of(co->task)) ? kc__job_cancelled_here(co) : 0;
+}
+
+int kc_yield(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = t->current;
+
+    if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
+        return yield_with_care(t);
     if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
-        return kc__job_cancelled_here(co);
-    kc__worker_yield(t, co);
-    return kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)
-               ? kc__job_cancelled_here(co)
-               : 0;
+        return -ECANCELED;
+    /* A cancel that comes meanwhile says so by the result of the switch (cancel.c). */
+    return kc__worker_yield(t, co);
 }
 
 int kc_sleep_until(kc_time_t at)

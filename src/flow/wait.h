@@ -55,6 +55,10 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 /* True: the caller is the one who ends this wait, with this result. */
 bool kc__wait_claim(kc_wait_t *w, int rc);
 
+/* The same for the only one beside the wait's own thread that can claim it: the owner of the one
+ * queue it is in, under the lock of that. On the wait's own thread it needs no locked operation. */
+bool kc__wait_claim_own(kc_wait_t *w, int rc);
+
 /* After a claim: it goes on. w may be gone when this returns. */
 void kc__wait_wake(kc_wait_t *w);
 

@@ -40,12 +40,29 @@ KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
     if (!node)
         return NULL;
     q->head = node->next;
-    if (q->head)
-        __builtin_prefetch(q->head); /* long queues do not lie in the cache */
-    else
+    if (!q->head)
         q->tail = NULL;
     q->count--;
     return kc_container_of(node, kc_block_t, link);
+}
+
+/* Takes this block out. False: it is not there. Costs a step for each that is before it. */
+KC_INLINE bool kc__queue_remove(kc_queue_t *q, kc_block_t *block)
+{
+    kc_mpsc_node_t *before = NULL, *node = q->head;
+
+    for (; node && node != &block->link; node = node->next)
+        before = node;
+    if (!node)
+        return false;
+    if (before)
+        before->next = node->next;
+    else
+        q->head = node->next;
+    if (q->tail == node)
+        q->tail = before;
+    q->count--;
+    return true;
 }
 
 /* Takes block k out, which is there. Costs k steps. */

@@ -190,8 +190,8 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->stop, 0);
     kc_store_relaxed(&s->closing, 0);
     kc_store_relaxed(&s->outside, 0);
-    kc_store_relaxed(&s->holds, 0);
-    kc_store_relaxed(&s->forbids, 0);
+    kc_store_relaxed(&s->strays, 0);
+    kc_store_relaxed(&s->shutting, 0);
     kc_store_relaxed(&s->clock, 0);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&s->counter[i], 0);
@@ -201,6 +201,8 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     }
     kc__worker_reset(s->main);
     s->main->works = s->workers == 0;
+    s->main->alone = s->workers == 0;
+    s->main->oracle = s->random != 0;
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
     s->hub = kc__hub_new(s);
     if (s->hub && kc__task_host.open(s) == 0)
@@ -288,7 +290,7 @@ static void pump_end(kc_sched_t *s)
     s->stoppable = false;
     s->done = NULL;
     s->deadline = 0;
-    s->once = false;
+    s->main->once = false;
     if (s->fd < 0)
         return;
     kc_time_t due = next_due(s);
@@ -337,6 +339,9 @@ static int nothing_ready(kc_sched_t *s)
     }
     if (due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable &&
         !kc__task_host.held_open(s)) {
+        /* What held it open is over now: but what it has brought may be here. */
+        if (main_has_work(s) || kc__task_host.idle(s))
+            return 0;
         kc__task_host.report(s);
         return -EDEADLK;
     }
@@ -423,7 +428,7 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
     if (s->virtual_time)
         set_clock(s, now);
     once_more(s);
-    s->once = true;
+    s->main->once = true;
     kc__worker_run_inbox(s->main);
     kc__hub_start_due(s->hub, now);
     kc__worker_run_ready(s->main);

@@ -33,6 +33,9 @@ typedef struct kc_worker kc_worker_t;
 /* What a sleeping thread is woken for: kc_worker_t.awake. */
 enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 
+/* In block.flags of a task: it has no body, and is never started. */
+#define KC_TASK_BODILESS 0x80000000u
+
 /* In kc_task_t.word: it must not start. All other bits are the layer above's. */
 #define KC_TASK_STOP ((uint64_t)1 << 63)
 
@@ -67,7 +70,8 @@ _Static_assert(sizeof(kc_task_t) == KC_CACHE_LINE, "the head of a job is one cac
 struct kc_task_host {
     /* Gives it a coroutine: 0. -ENOMEM: it is kept for later. -ECANCELED: it has been ended. */
     int (*start)(kc_task_t *task);
-    void (*ended)(kc_task_t *task); /* its coroutine has left its stack for good and is gone  */
+    kcoro_t *(*heir)(kc_task_t *task); /* who goes on when it ends, here; NULL: ask the queues */
+    void (*ended)(kc_task_t *task);    /* its coroutine has left its stack for good and is gone  */
     void (*message)(kc_block_t *block); /* one of its own has come through an inbox           */
     int (*open)(kc_sched_t *s);         /* a scheduler begins: 0 or -ENOMEM                   */
     void (*close)(kc_sched_t *s);       /* it ends, and nothing is left in it                 */
@@ -120,6 +124,9 @@ struct kc_worker {
     uint64_t random;    /* O  whom to steal from                                             */
     bool searching;     /* O  counted in sched->idle                                         */
     bool works;         /* O  takes what any worker may do                                   */
+    bool alone;         /* I  the only thread of its scheduler                               */
+    bool oracle;        /* I  every choice is the seed's                                     */
+    bool once;          /* O  who yields stays for the next pump                             */
     bool starved;       /* O  there was no memory for a coroutine just now                   */
     kc_queue_t ready;   /* O  coroutines that may run                                        */
     kc_queue_t fresh;   /* O  tasks that must start here                                     */
@@ -144,25 +151,25 @@ struct kc_sched {
     kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));     /* A */
     kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks for any worker */
     KC_ATOMIC(uint32_t)
-    injector_taken;              /* A  1: a worker empties it                                */
-    KC_ATOMIC(uint32_t) stop;    /* A  1: the current or next run ends                       */
-    KC_ATOMIC(uint32_t) closing; /* A  1: the workers end                                     */
-    KC_ATOMIC(uint32_t) arrived; /* A  workers that have not begun to work yet                */
-    KC_ATOMIC(uint32_t) holds;   /* A  leases and pending promises: others may end them       */
-    KC_ATOMIC(uint32_t) forbids; /* A  jobs that have forbidden signals, ever                 */
-    int workers;                 /* I */
-    uint32_t flags;              /* I */
-    size_t stack_size;           /* I */
-    uint64_t fp_control;         /* I  of the creator: what its coroutines start with        */
-    uint64_t members;            /* I  idle bits of the workers                              */
-    char name[32];               /* I */
-    bool follow_clock;           /* M  timed tasks start by the clock: in kc_sched_run      */
-    bool until_idle;             /* M  the pump ends when nothing is left */
-    bool stoppable;              /* M  ... and when stopped: kc_sched_run */
+    injector_taken;               /* A  1: a worker empties it                                */
+    KC_ATOMIC(uint32_t) stop;     /* A  1: the current or next run ends                       */
+    KC_ATOMIC(uint32_t) closing;  /* A  1: the workers end                                     */
+    KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
+    KC_ATOMIC(uint32_t) holds;    /* A  leases and pending promises: others may end them       */
+    KC_ATOMIC(uint32_t) strays;   /* A  jobs, ever, that a walk from the roots does not find     */
+    KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
+    int workers;                  /* I */
+    uint32_t flags;               /* I */
+    size_t stack_size;            /* I */
+    uint64_t fp_control;          /* I  of the creator: what its coroutines start with        */
+    uint64_t members;             /* I  idle bits of the workers                              */
+    char name[32];                /* I */
+    bool follow_clock;            /* M  timed tasks start by the clock: in kc_sched_run      */
+    bool until_idle;              /* M  the pump ends when nothing is left */
+    bool stoppable;               /* M  ... and when stopped: kc_sched_run */
     const KC_ATOMIC(uint32_t) *
         done;                    /* M  the pump returns when it is KC_DONE; NULL: no such word */
     kc_time_t deadline;          /* M  the pump returns then; 0: none */
-    bool once;                   /* M  who yields stays for the next pump                   */
     bool virtual_time;           /* I */
     uint64_t random;             /* M  not 0: the state of the oracle                       */
     KC_ATOMIC(kc_time_t) clock;  /* A  virtual_time: now; main writes it */
@@ -283,6 +290,9 @@ void kc__hub_close(kc_hub_t *hub);
 /* Starts what is due at `now`. Main thread. True: something was started. */
 bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now);
 kc_time_t kc__hub_next_due(kc_hub_t *hub);
+
+/* There are timed tasks. */
+bool kc__hub_any(const kc_hub_t *hub);
 
 /* A token that another thread has made comes in. Main thread. */
 void kc__hub_take(kc_hub_t *hub, kc_block_t *block);

@@ -196,6 +196,11 @@ kc_time_t kc__hub_next_due(kc_hub_t *hub)
     return kc__timers_next(&hub->timers);
 }
 
+bool kc__hub_any(const kc_hub_t *hub)
+{
+    return kc__timers_count(&hub->timers) > 0;
+}
+
 void kc__hub_take(kc_hub_t *hub, kc_block_t *block)
 {
     kc_token_t *t = kc_container_of(block, kc_token_t, block);

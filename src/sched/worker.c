@@ -54,14 +54,25 @@ static kcoro_t *pop_ready(kc_worker_t *w)
 {
     kc_block_t *block = kc__queue_pop(&w->ready);
 
-    return block ? kc_container_of(block, kcoro_t, block) : NULL;
+    if (!block)
+        return NULL;
+    /* Long queues do not lie in the cache: of the one after this its stack and its job are fetched
+     * now, and of the one after that its control block. */
+    if (w->ready.head) {
+        kcoro_t *after =
+            kc_container_of(kc_container_of(w->ready.head, kc_block_t, link), kcoro_t, block);
+        __builtin_prefetch(after->sp);
+        __builtin_prefetch(after->task);
+        if (w->ready.head->next)
+            __builtin_prefetch(w->ready.head->next);
+    }
+    return kc_container_of(block, kcoro_t, block);
 }
 
 /* A task that has not started, on the thread that may start it. */
 static void keep_fresh(kc_worker_t *w, kc_task_t *task)
 {
-    if (task->where != KC_WORKER || !w->works || w->sched->random ||
-        kc__deque_push(&w->deque, task) != 0)
+    if (task->where != KC_WORKER || !w->works || w->oracle || kc__deque_push(&w->deque, task) != 0)
         kc__queue_push(&w->fresh, &task->block);
 }
 
@@ -147,7 +158,8 @@ static void take_block(kc_worker_t *w, kc_block_t *block)
         make_ready(w, kc_container_of(block, kcoro_t, block));
     else if (magic == KC_TOKEN_MAGIC)
         kc__hub_take(w->sched->hub, block);
-    else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co)
+    else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
+             !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
         keep_fresh(w, kc_container_of(block, kc_task_t, block));
     else
         kc__task_host.message(block);
@@ -187,7 +199,7 @@ static bool take_injector(kc_worker_t *w)
 static bool take_due(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
-    bool any = false, timed = w == s->main && s->follow_clock;
+    bool any = false, timed = w == s->main && s->follow_clock && kc__hub_any(s->hub);
     kc_timer_t *timer;
 
     if (kc__timers_count(&w->alarms) == 0 && !timed)
@@ -236,6 +248,8 @@ static kc_task_t *pop_fresh(kc_worker_t *w)
     kc_block_t *block = kc__queue_pop(&w->fresh);
     if (block)
         return kc_container_of(block, kc_task_t, block);
+    if (kc_likely(w->alone))
+        return kc__deque_pop_alone(&w->deque);
     return w->works ? kc__deque_pop(&w->deque) : NULL;
 }
 
@@ -244,6 +258,8 @@ static kcoro_t *start_fresh(kc_worker_t *w)
     kcoro_t *co = NULL;
     kc_task_t *task;
 
+    if (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0)
+        return NULL;
     w->starved = false;
     while (!co && !w->starved && (task = pop_fresh(w)) != NULL)
         co = start(w, task);
@@ -293,27 +309,37 @@ static KC_NOINLINE bool look_around(kc_worker_t *w)
     return !stopped(w);
 }
 
-/* The next coroutine that may run here; NULL: none. */
-static kcoro_t *next(kc_worker_t *w)
+/* The same when there is more to it than to take the next one. */
+static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 {
     kcoro_t *co;
 
-    if (kc_unlikely(!kc__mpsc_empty(&w->inbox)))
+    if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
-    if (kc_unlikely(--w->budget == 0) && !look_around(w))
+    if (w->budget == 0 && !look_around(w))
         return NULL;
     do {
-        if (kc_unlikely(w->sched->random != 0)) {
+        if (kc_unlikely(w->oracle)) {
             if ((co = next_by_oracle(w)))
                 return co;
             continue;
         }
-        if (kc_unlikely(++w->turn % FRESH_EVERY == 0) && (co = start_fresh(w)))
+        if (++w->turn % FRESH_EVERY == 0 && (co = start_fresh(w)))
             return co;
         if ((co = pop_ready(w)) || (co = start_fresh(w)))
             return co;
-    } while (take_inbox(w) || take_due(w));
+        /* What was cancelled before it could start has ended just now, and may have woken one. */
+    } while (take_inbox(w) || take_due(w) || w->ready.head);
     return NULL;
+}
+
+/* The next coroutine that may run here; NULL: none. */
+KC_INLINE kcoro_t *next(kc_worker_t *w)
+{
+    if (kc_likely(--w->budget > 0) && kc_likely(kc__mpsc_empty(&w->inbox)) && w->ready.head &&
+        kc_likely(++w->turn % FRESH_EVERY != 0) && kc_likely(!w->oracle))
+        return pop_ready(w);
+    return next_with_care(w);
 }
 
 /* ---- suspending ---------------------------------------------------------------------------- */
@@ -325,7 +351,8 @@ KC_INLINE kcoro_t *entry_of(kcoro_t *co)
     return kc_unlikely(kc_load_relaxed(&co->state) == KC_CORO_CALLING) ? co->inner : co;
 }
 
-KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
+/* The caller stops here. Whom to switch to: maybe itself. */
+KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
 {
     kcoro_t *me = t->current;
 
@@ -334,11 +361,14 @@ KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
         kc_store_relaxed(&me->state, KC_CORO_CALLING); /* nobody else may resume or destroy it */
     }
     kcoro_t *to = next(t->worker);
-    to = to ? entry_of(to) : t->root;
-    if (to != me)
-        return kc__coro_switch(t, me, to);
-    kc_store_relaxed(&me->state, KCORO_RUNNING);
-    return 0;
+    return to ? entry_of(to) : t->root;
+}
+
+KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
+{
+    kcoro_t *me = t->current, *to = take_turn(t, co);
+
+    return kc__coro_switch(t, me, to);
 }
 
 int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
@@ -358,11 +388,17 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
     kc_worker_t *w = t->worker;
 
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    if (kc_unlikely(w == w->sched->main && w->sched->once))
+    if (kc_unlikely(w->once))
         kc__queue_push(&w->sched->again, &co->block);
     else
         make_ready(w, co);
-    return leave(t, co);
+    kcoro_t *me = t->current, *to = take_turn(t, co);
+    /* It may have been stopped by what the look for the next one has brought. */
+    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_TASK_STOP)) {
+        kc__coro_switch(t, me, to);
+        return -ECANCELED;
+    }
+    return kc__coro_switch(t, me, to);
 }
 
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -390,9 +426,21 @@ static void bury(void *arg)
 void kc__worker_end(kcoro_t *me, kc_task_t *task)
 {
     kc_thread_t *t = kc__thread();
-    kcoro_t *to = next(t->worker);
+    kc_worker_t *w = t->worker;
+    kcoro_t *to = NULL;
 
-    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task);
+    /* Nobody else is ready: if one waits for this end, it goes on at once. */
+    if (!w->ready.head && w->budget > 1 && kc__mpsc_empty(&w->inbox) && !w->oracle &&
+        (w->turn + 1) % FRESH_EVERY != 0)
+        to = kc__task_host.heir(task);
+    if (to) {
+        w->budget--;
+        w->turn++;
+    } else {
+        to = next(w);
+    }
+    to = to && to != t->root ? entry_of(to) : t->root;
+    kc__coro_switch_then(t, me, to, true, bury, task);
     kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
 }
 
@@ -502,7 +550,7 @@ static bool anything_left(kc_worker_t *w)
 
     if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* W5 */
         return true;
-    if (w == s->main && s->once && kc_load_relaxed(&s->flights) == 0)
+    if (w == s->main && w->once && kc_load_relaxed(&s->flights) == 0)
         return true;
     if (stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;
@@ -590,6 +638,9 @@ void kc__worker_reset(kc_worker_t *w)
     w->turn = 0;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
+    w->alone = false;
+    w->oracle = false;
+    w->once = false;
     kc_store_relaxed(&w->awake, KC_ASLEEP);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&w->counter[i], 0);
