@@ -15,12 +15,22 @@
  * Next: an earlier timer is added and cancelled, and the next due time is asked for after both.
  * libev has no call for that.
  *
+ * Interval tasks: kc_schedule_interval alone, in batches, on the main thread; then with the release
+ * and with what the main thread has to clean up after it. The single-execution check: a tick is due
+ * while a run is in flight, so it is skipped and the timer goes on. There is no call for the check
+ * alone: beside it stands the same expiry of a bare timer (base A).
+ *
  * Not measured: reading the clock, and threads: each of these belongs to one.
  */
+#include "sched/sched.h"
 #include "sched/timer.h"
 
 #include "harness.h"
 #include "peers/timers.h"
+
+#include <kcoro/coro.h>
+#include <kcoro/sched.h>
+#include <kcoro/timer.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +41,7 @@ enum {
     CONTENDERS = 4,
     EXPIRY_NS = 8000, /* mean time from one expiry to the next: more than all need for one */
     BATCH = 256,
+    TOKENS = 64,
 };
 static const size_t sizes[SIZES] = { 1000, 100000, 1000000 };
 
@@ -229,6 +240,172 @@ static void ask(const char *what, int kind, const char *base)
     kb_measure();
 }
 
+/* ---- interval tasks -------------------------------------------------------------------------- */
+
+static kc_sched_t *sched;
+
+static void must(int rc)
+{
+    if (rc != 0) {
+        fprintf(stderr, "\nbench_timer: error %d\n", rc);
+        abort();
+    }
+}
+
+static void sched_open(void)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .name = "bench" };
+
+    must(kc_sched_create(&opts, &sched));
+}
+
+/* Runs fn(arg) as a task, and returns when all tasks have ended. */
+static void run_task(kc_fn_t fn, void *arg)
+{
+    must(kc_sched_submit(sched, KC_MAIN, fn, arg));
+    must(kc_sched_run(sched));
+}
+
+static int idling(void *arg)
+{
+    kb_keep(arg);
+    return 0;
+}
+
+static kc_token_t *token_make(kc_time_t interval, kc_fn_t fn, void *arg)
+{
+    kc_token_t *token;
+
+    must(kc_schedule_interval(sched, interval, KC_MAIN, fn, arg, &token));
+    return token;
+}
+
+struct intervals {
+    uint64_t n;
+    int64_t ns;
+};
+
+static int creating_intervals(void *arg)
+{
+    struct intervals *in = arg;
+    kc_token_t *token[TOKENS];
+
+    for (uint64_t left = in->n; left > 0;) {
+        uint64_t count = left < TOKENS ? left : TOKENS;
+        int64_t start = kb_now();
+
+        for (uint64_t i = 0; i < count; i++)
+            token[i] = token_make(KC_SEC(3600), idling, NULL);
+        in->ns += kb_now() - start - kb_clock_cost();
+        for (uint64_t i = 0; i < count; i++)
+            kc_token_release(token[i]);
+        kc_yield();
+        left -= count;
+    }
+    return 0;
+}
+
+static void create_interval_run(void *arg, uint64_t n)
+{
+    struct intervals in = { .n = n };
+
+    (void)arg;
+    run_task(creating_intervals, &in);
+    kb_took(in.ns);
+}
+
+static int making_intervals(void *arg)
+{
+    for (uint64_t i = *(uint64_t *)arg; i > 0; i--) {
+        kc_token_release(token_make(KC_SEC(3600), idling, NULL));
+        if (i % TOKENS == 0)
+            kc_yield();
+    }
+    return 0;
+}
+
+static void whole_interval_run(void *arg, uint64_t n)
+{
+    (void)arg;
+    run_task(making_intervals, &n);
+}
+
+/* A run in flight: it waits until `over`. */
+struct flight {
+    kcoro_t *co;
+    bool over;
+    kc_time_t now;
+};
+
+static int flying(void *arg)
+{
+    struct flight *f = arg;
+
+    f->co = kcoro_current();
+    while (!f->over)
+        kcoro_park();
+    return 0;
+}
+
+/* Time passes from tick to tick. */
+static void skip_run(void *arg, uint64_t n)
+{
+    struct flight *f = arg;
+
+    for (uint64_t i = 0; i < n; i++)
+        if (!kc__hub_start_due(sched->hub, f->now += KC_US(1)))
+            abort();
+}
+
+static void bare_run(void *arg, uint64_t n)
+{
+    kc_timers_t *timers = arg;
+    kc_timer_t *t;
+
+    for (uint64_t i = 0; i < n; i++) {
+        kc_time_t due = kc__timers_next(timers);
+
+        if (!(t = kc__timers_pop(timers, due)))
+            abort();
+        kc__timers_add(timers, t, due + KC_US(1));
+    }
+}
+
+static void ask_single_execution(void)
+{
+    struct flight flight = { .now = kc_now() };
+    static kc_timers_t timers;
+    static kc_timer_t timer;
+
+    sched_open();
+    kc__timers_init(&timers, flight.now);
+    kc__timers_add(&timers, &timer, flight.now);
+    kc_token_t *token = token_make(KC_US(1), flying, &flight);
+    while (!flight.co)
+        kc_sched_poll(sched, flight.now += KC_US(1));
+    kb_question("single execution");
+    kb_case("kcoro a due tick is skipped", skip_run, &flight);
+    kb_case("a bare timer expires and is added again", bare_run, &timers);
+    kb_base("a bare timer expires and is added again");
+    kb_measure();
+    flight.over = true;
+    must(kcoro_unpark(flight.co));
+    kc_token_release(token);
+    kc_sched_poll(sched, flight.now);
+    must(kc_sched_destroy(sched));
+}
+
+static void ask_intervals(void)
+{
+    sched_open();
+    kb_question("interval tasks");
+    kb_case("kcoro create", create_interval_run, NULL);
+    kb_case("kcoro create, release, clean up", whole_interval_run, NULL);
+    kb_base("kcoro create");
+    kb_measure();
+    must(kc_sched_destroy(sched));
+}
+
 int main(int argc, char **argv)
 {
     const char *heap = kb_timers_heap.name;
@@ -247,5 +424,7 @@ int main(int argc, char **argv)
         ask("insert + expire", EXPIRE, base);
         subjects_drop();
     }
+    ask_intervals();
+    ask_single_execution();
     return kb_done();
 }

@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <kcoro/kcoro.h>
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,12 @@ static long status_kib(const char *name)
     if (f)
         fclose(f);
     return value;
+}
+
+/* Resident memory with page tables. */
+static long memory_kib(void)
+{
+    return status_kib("VmRSS:") + status_kib("VmPTE:");
 }
 
 static void scene(const char *title)
@@ -74,7 +81,7 @@ static void check(int rc, const char *what)
     exit(1);
 }
 
-/* ---- scene 1: generators ------------------------------------------------------------------- */
+/* ---- scene 1: generators --------------------------------------------------------------------- */
 
 struct number {
     long value;
@@ -106,7 +113,7 @@ static void show_generator(void)
     kcoro_destroy(co);
 }
 
-/* ---- scene 2: the switch ------------------------------------------------------------------- */
+/* ---- scene 2: the switch --------------------------------------------------------------------- */
 
 static void yield_for_ever(void *arg)
 {
@@ -131,7 +138,7 @@ static void show_switches(void)
     kcoro_destroy(co);
 }
 
-/* ---- scene 3: a million at once ------------------------------------------------------------ */
+/* ---- scene 3: a million at once -------------------------------------------------------------- */
 
 static void wait_twice(void *arg)
 {
@@ -200,7 +207,7 @@ static void show_million(void)
         { "resume, run to the end", each_resume },
         { "destroy", each_destroy },
     };
-    long n = how_many(), sum = 0, before = status_kib("VmRSS:") + status_kib("VmPTE:"), peak = 0;
+    long n = how_many(), sum = 0, before = memory_kib(), peak = 0;
     kcoro_t **co = calloc((size_t)n, sizeof *co);
 
     if (!co || n == 0) {
@@ -220,10 +227,10 @@ static void show_million(void)
         }
         progress(acts[a].what, n, n);
         ended(start, n);
-        long now = status_kib("VmRSS:") + status_kib("VmPTE:");
+        long now = memory_kib();
         peak = now > peak ? now : peak;
     }
-    long after = status_kib("VmRSS:") + status_kib("VmPTE:");
+    long after = memory_kib();
     printf("  %ld steps were made, %ld expected\n", sum, 3 * n);
     printf("  memory with page tables: %ld MiB for all, %.0f bytes each; %ld MiB after the last "
            "destroy\n",
@@ -324,14 +331,233 @@ static void show_virtual_time(void)
            (seconds() - start) * 1e3);
 }
 
+/* ---- scene 6: a tree of jobs ----------------------------------------------------------------- */
+
+struct node {
+    const char *name;
+    int parent, depth;
+    kc_time_t life, farewell; /* how long it works, and how long its cleanup takes */
+    int rc;
+    kc_job_t *job;
+    int shown;      /* the state that was drawn last; -1: none */
+    kc_time_t when; /* since when that is so */
+};
+
+/* Parents come before their children. */
+static struct node nodes[] = {
+    { .name = "shop (supervisor)", .parent = -1, .life = KC_MS(100) },
+    { .name = "mail", .parent = 0, .depth = 1, .life = KC_MS(5000) },
+    { .name = "inbox", .parent = 1, .depth = 2, .life = KC_MS(400), .rc = -EIO },
+    { .name = "outbox", .parent = 1, .depth = 2, .life = KC_MS(5000), .farewell = KC_MS(300) },
+    { .name = "spam filter", .parent = 1, .depth = 2, .life = KC_MS(5000) },
+    { .name = "web", .parent = 0, .depth = 1, .life = KC_MS(100) },
+    { .name = "client 1", .parent = 5, .depth = 2, .life = KC_MS(600) },
+    { .name = "client 2", .parent = 5, .depth = 2, .life = KC_MS(900) },
+};
+enum { NODES = sizeof nodes / sizeof nodes[0] };
+
+static void draw_node(const struct node *n)
+{
+    static const char *const words[] = {
+        [KC_JOB_ACTIVE] = "works",        [KC_JOB_CANCELLING] = "is cancelled, cleans up",
+        [KC_JOB_CANCELLED] = "cancelled", [KC_JOB_COMPLETED] = "done",
+        [KC_JOB_FAILED] = "FAILED",
+    };
+    int indent = 3 * n->depth;
+
+    printf("  %4d ms  %*s%s%-*s %-26s\n", (int)(n->when / KC_MS(10) * 10), indent, "",
+           n->depth ? "+- " : "", n->depth ? 24 - indent : 27, n->name,
+           n->shown < 0 ? "" : words[n->shown]);
+}
+
+/* On a terminal the tree is redrawn in place; elsewhere it is drawn once, then what has changed. */
+static void draw_tree(bool first, kc_time_t start)
+{
+    bool in_place = isatty(STDOUT_FILENO);
+
+    if (in_place && !first)
+        printf("\033[%dA", NODES);
+    for (int i = 0; i < NODES; i++) {
+        struct node *n = &nodes[i];
+        int state = n->job ? (int)kc_job_state(n->job) : -1;
+        bool changed = first || state != n->shown;
+        n->when = changed && !first ? kc_now() - start : n->when;
+        n->shown = state;
+        if (changed || in_place)
+            draw_node(n);
+    }
+    fflush(stdout);
+}
+
+static void say_farewell(void *arg)
+{
+    (void)!kc_sleep(((struct node *)arg)->farewell); /* a cleanup may wait: it is shielded */
+}
+
+static int node_body(void *arg)
+{
+    struct node *me = arg;
+
+    if (me->farewell > 0)
+        check(kc_defer(say_farewell, me), "kc_defer");
+    for (int i = 0; i < NODES; i++)
+        if (nodes[i].parent == me - nodes)
+            check(kc_launch_job(node_body, &nodes[i], NULL, &nodes[i].job), "kc_launch_job");
+    int rc = kc_sleep(me->life);
+    return rc == 0 ? me->rc : rc;
+}
+
+static int paint_tree(void *arg)
+{
+    kc_launch_opts_t opts = { .flags = KC_JOB_SUPERVISOR };
+    kc_time_t start = kc_now();
+
+    (void)arg;
+    check(kc_launch_job(node_body, &nodes[0], &opts, &nodes[0].job), "kc_launch_job");
+    check(kc_sleep(KC_MS(50)), "kc_sleep"); /* all have started */
+    draw_tree(true, start);
+    while (kc_job_result(nodes[0].job, NULL) == -EAGAIN) {
+        check(kc_sleep(KC_MS(20)), "kc_sleep");
+        draw_tree(false, start);
+    }
+    printf("  the supervisor's result: %d; inbox failed with %d, and took only mail with it\n",
+           kc_job_join(nodes[0].job), kc_job_join(nodes[2].job));
+    for (int i = 0; i < NODES; i++)
+        kc_job_release(nodes[i].job);
+    return 0;
+}
+
+static void show_tree(void)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
+
+    scene("a tree of jobs: a failure cancels its siblings, a supervisor survives it");
+    check(kc_run(paint_tree, NULL, &opts), "kc_run");
+}
+
+/* ---- scene 7: a timeout and a shield --------------------------------------------------------- */
+
+static kc_time_t copying_since;
+
+static void say_when(const char *what)
+{
+    printf("  %4d ms  %s\n", (int)((kc_now() - copying_since) / KC_MS(1)), what);
+    fflush(stdout);
+}
+
+static void close_journal(void *arg)
+{
+    (void)arg;
+    (void)!kc_sleep(KC_MS(60));
+    say_when("the journal is closed, which took 60 ms");
+}
+
+static int copy_blocks(void *arg)
+{
+    int *copied = arg, rc = kc_defer(close_journal, NULL);
+
+    while (rc == 0 && *copied < 100) {
+        char text[64];
+        rc = kc_shield_begin(); /* a block is copied whole or not at all */
+        if (rc != 0)
+            break;
+        check(kc_sleep(KC_MS(80)), "kc_sleep under a shield");
+        snprintf(text, sizeof text, "block %d is copied", ++*copied);
+        say_when(text);
+        kc_shield_end();
+        rc = kc_check();
+    }
+    return rc;
+}
+
+static int copy_in_time(void *arg)
+{
+    int copied = 0;
+
+    (void)arg;
+    copying_since = kc_now();
+    int rc = kc_with_timeout(KC_MS(300), copy_blocks, &copied);
+    say_when(rc == -ETIMEDOUT ? "-ETIMEDOUT: the time was over at 300 ms, and no block is torn"
+                              : "it was not timed out");
+    return rc == -ETIMEDOUT ? 0 : 1;
+}
+
+static void show_timeout(void)
+{
+    scene("a timeout of 300 ms, blocks under shields, and a cleanup that waits");
+    check(kc_run(copy_in_time, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }), "kc_run");
+}
+
+/* ---- scene 8: a million jobs cancelled ------------------------------------------------------- */
+
+static atomic_long sleepers, cancelled;
+static long memory_at_start; /* blocks that other scenes have used before count here too */
+
+static int sleep_for_ever(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add_explicit(&sleepers, 1, memory_order_relaxed);
+    int rc = kc_sleep(KC_FOREVER);
+    atomic_fetch_add_explicit(&cancelled, 1, memory_order_relaxed);
+    return rc;
+}
+
+static int launch_and_cancel(void *arg)
+{
+    long n = *(long *)arg;
+    kc_scope_t all;
+
+    check(kc_scope_begin(&all, NULL), "kc_scope_begin");
+    double start = seconds();
+    for (long i = 1; i <= n; i++) {
+        check(kc_launch(sleep_for_ever, NULL), "kc_launch");
+        if (i % 50000 == 0)
+            progress("launch", i, n + 1);
+    }
+    progress("launch", n, n);
+    ended(start, n);
+    start = seconds();
+    while (atomic_load(&sleepers) < n) {
+        check(kc_sleep(KC_MS(1)), "kc_sleep");
+        progress("start, run to a sleep", atomic_load(&sleepers), n + 1);
+    }
+    progress("start, run to a sleep", n, n);
+    ended(start, n);
+    long full = memory_kib();
+    start = seconds();
+    kc_job_cancel(kc_scope_job(&all), 0);
+    int rc = kc_scope_end(&all); /* when it returns, they have ended, all of them */
+    progress("cancel, wait for all", atomic_load(&cancelled), n);
+    ended(start, n);
+    printf("  memory with page tables: %ld MiB for all, %.0f bytes each; the scope's result: %s\n",
+           (full - memory_at_start) / 1024, (double)(full - memory_at_start) * 1024 / (double)n,
+           strerror(-rc));
+    return atomic_load(&cancelled) == n && rc == -ECANCELED ? 0 : 1;
+}
+
+static void show_cancel(void)
+{
+    long n = how_many();
+
+    scene("a million jobs that sleep for ever, cancelled by one call");
+    if (n < 1000000)
+        printf("  (%ld here: that is what fits in half of the free memory)\n", n);
+    if (n > 0)
+        check(kc_run(launch_and_cancel, &n, NULL), "kc_run");
+}
+
 int main(void)
 {
+    memory_at_start = memory_kib();
     printf("kcoro %s\n", kc_version());
     show_generator();
     show_switches();
     show_million();
     show_tasks();
     show_virtual_time();
+    show_tree();
+    show_timeout();
+    show_cancel();
     printf("\nThat was all. make test runs the tests, make bench compares with others.\n");
     return 0;
 }

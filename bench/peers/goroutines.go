@@ -7,6 +7,8 @@
 //	                        the next one. They stay, and stand still while nobody asks.
 //	goroutines hold n       n goroutines blocked on a channel: count, ns to start them, ns to end
 //	                        them, resident bytes, page table bytes, resident bytes after, faults
+//	goroutines cancel n     n goroutines that wait for a context (see trees.go), likewise tree n
+//	                        and asleep n
 //
 // An operation named ..._1 runs on one thread (GOMAXPROCS 1); the others on as many as Go likes.
 package main
@@ -133,6 +135,7 @@ func serve() {
 	}
 	operations := map[string]func(int) time.Duration{
 		"spawn": timed(spawnJoin), "many": spawnMany, "yield": timed(gosched),
+		"spawn_channel": timed(spawnChannel), "skynet": skynets,
 		"hand":  func(n int) time.Duration { return rounds(n/2, false, false) },
 		"round": round(false, false), "round_locked": round(true, false),
 		"round_asleep": round(false, true), "round_asleep_locked": round(true, true),
@@ -148,6 +151,9 @@ func serve() {
 		n, _ := strconv.Atoi(words[1])
 		name := strings.TrimSuffix(words[0], "_1")
 		operation := operations[name]
+		if operation == nil {
+			operation = crowdOperation(name)
+		}
 		if operation == nil {
 			fmt.Println(-1)
 			continue
@@ -271,8 +277,11 @@ func main() {
 		ring(n)
 	case len(os.Args) > 2 && os.Args[1] == "hold":
 		hold(n)
+	case len(os.Args) > 2 && strings.Contains("cancel tree asleep", os.Args[1]):
+		crowdOnce(n, os.Args[1])
 	default:
-		fmt.Fprintln(os.Stderr, "usage: goroutines serve | ring N | hold N")
+		fmt.Fprintln(os.Stderr,
+			"usage: goroutines serve | ring N | hold N | cancel N | tree N | asleep N")
 		os.Exit(2)
 	}
 }

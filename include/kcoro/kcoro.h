@@ -14,5 +14,6 @@
 #include <kcoro/signal.h>
 #include <kcoro/time.h>
 #include <kcoro/timer.h>
+#include <kcoro/trace.h>
 
 #endif

@@ -31,6 +31,9 @@ enum {
         2,                   /* as kcoro_report_overflow                                     */
     KC_SCHED_MAIN_WORKS = 4, /* the main thread takes worker tasks too while it is in kc_run or
                                      kc_sched_run                                                 */
+    KC_SCHED_DUMP_ON_SIGQUIT =
+        8, /* SIGQUIT prints its jobs to stderr, see kc_dump. The handler that was there is put
+              back when no scheduler wants this any more                                        */
 };
 
 #define KC_NO_WORKERS (-1)
@@ -65,9 +68,12 @@ typedef int32_t kc_affinity_t;
 KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
 
 /*
- * Ends the scheduler: waits for the tasks that run, pumping main work meanwhile; what has not
- * started never starts; what is parked or sleeps is ended, its deferred cleanups run; then stops
- * the workers and frees all.
+ * Ends the scheduler: cancels every job that is still there, with the reason -ESHUTDOWN, and waits
+ * until all have ended, pumping main work meanwhile; then stops the workers and frees all. What has
+ * not started never starts. What waits gets -ECANCELED and goes on to its end; its cleanups may
+ * wait. So this takes as long as bodies, shields (up to their grace) and leases take.
+ *
+ * Calls that take s must not overlap with it; calls on jobs, tokens and deferred values may.
  *
  * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
  * Returns: 0; -EDEADLK: called from one of its own coroutines; -EPERM: another thread.
@@ -75,8 +81,9 @@ KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
 KC_API int kc_sched_destroy(kc_sched_t *s);
 
 /*
- * Runs fn(arg) once as a task, as a fresh coroutine. What one thread submits to KC_MAIN or to one
- * worker starts in the order of submission; for KC_WORKER there is no order.
+ * Runs fn(arg) once as a task: the job of a fresh coroutine, nobody's child. Its failure cancels
+ * nothing and changes no result. What one thread submits to KC_MAIN or to one worker starts in the
+ * order of submission; for KC_WORKER there is no order.
  *
  * Context: any thread, any coroutine.  Suspends: no; lock-free.
  * Returns: 0; -EINVAL: s or fn is NULL, or there is no such place; -ENOMEM.
@@ -122,12 +129,13 @@ KC_API int kc_sched_fd(kc_sched_t *s);
 KC_API void kc_sched_stop(kc_sched_t *s);
 
 /*
- * Makes a scheduler, runs fn as its root task on this thread, pumps until all tasks have ended,
- * and destroys the scheduler. NULL opts turn KC_SCHED_MAIN_WORKS on, so that a plain program uses
- * every core.
+ * Makes a scheduler, runs fn as its root job on this thread, pumps until that and all below it and
+ * all tasks have ended, and destroys the scheduler, which shuts detached jobs down. NULL opts turn
+ * KC_SCHED_MAIN_WORKS on, so that a plain program uses every core.
  *
  * Context: outside coroutines.  Suspends: blocks the thread.
- * Returns: what fn returned; -EDEADLK as kc_sched_run; the errors of kc_sched_create.
+ * Returns: the root job's result: 0, or what failed first, fn or a child; -EDEADLK as kc_sched_run;
+ *          the errors of kc_sched_create.
  */
 KC_API KC_WARN_UNUSED int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts);
 
@@ -143,16 +151,20 @@ KC_API int kc_worker_index(void);
 /*
  * Lets the others run that are ready on this thread.
  *
- * Context: anywhere; outside tasks it does nothing.  Suspends: yes.  Returns: 0.
+ * Context: anywhere; outside jobs it does nothing.  Suspends: yes.
+ * Cancel: -ECANCELED, also if the cancel comes while it is queued.
+ * Returns: 0; -ECANCELED.
  */
 KC_API int kc_yield(void);
 
 /*
- * Continues the caller on another thread: where says which. Does nothing if it is there already.
+ * Continues the caller on another thread: where says which. Does not suspend if it is there
+ * already.
  *
- * Context: a task.  Suspends: yes.
- * Returns: 0: it runs there; -EINVAL: there is no such place; -EPERM: not in a task, or in a
- *          coroutine that a task has resumed.
+ * Context: a job.  Suspends: yes.
+ * Cancel: looked at before it is queued: -ECANCELED, and it stays where it is. Once queued it hops.
+ * Returns: 0: it runs there; -ECANCELED; -EINVAL: there is no such place; -EPERM: not in a job, or
+ *          in a coroutine that a job's coroutine has resumed.
  */
 KC_API KC_WARN_UNUSED int kc_hop(kc_affinity_t where);
 

@@ -61,7 +61,9 @@ KC_API void kc_token_detach(kc_token_t *t);
  * Waits for ns nanoseconds, or until the time `at` on kc_now's clock; never returns early. 0 is a
  * yield. On a plain thread it blocks the thread.
  *
- * Context: anywhere.  Suspends: yes.  Returns: 0; -EINVAL: ns is negative.
+ * Context: anywhere.  Suspends: yes.
+ * Cancel: -ECANCELED, at once.
+ * Returns: 0: the time is over; -ECANCELED; -EINVAL: ns is negative.
  */
 KC_API KC_WARN_UNUSED int kc_sleep(kc_time_t ns);
 KC_API KC_WARN_UNUSED int kc_sleep_until(kc_time_t at);

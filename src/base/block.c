@@ -6,12 +6,14 @@
  *          each entry into the library reads the block's magic and aborts with a clear line if it
  *          is not what it should be. So blocks are never unmapped, all have one size, and a freed
  *          one waits as long as possible before it is used again: all lists here are first in,
- *          first out. This is the retire scheme: reference counts say when a block is free, and no
- *          thread can reach freed memory after that because there is none.
+ *          first out. They go from hand to hand by whole batches, which touches none of them. This
+ *          is the retire scheme: reference counts say when a block is free, and no thread can reach
+ *          freed memory after that because there is none.
  *
  * SHAPE    chunk: [header | block | block | ... ]  2 047 blocks, dense: a walk over 100 000 parked
  *          coroutines touches 12.5 MB and no stack page.
- *          cache (per thread, no lock) <-- 64 at a time --> pool (one lock) <-- fresh chunk
+ *          cache (per thread, no lock): in --64--> up to two batches --> out
+ *          pool (one lock): batches from caches that have more, for caches that have none
  *
  * WHO      cache: its thread alone. pool: L(pool_lock). magic: A, anybody at any time.
  */
@@ -32,41 +34,41 @@ typedef struct chunk {
 _Static_assert(sizeof(chunk_t) <= KC_BLOCK_SIZE, "the header is a block");
 _Static_assert(sizeof(kc_block_t) == 16, "the head of a control block is 16 bytes");
 
+/* A free block. The first of a batch in the pool names the next batch. */
+typedef struct {
+    kc_block_t block;
+    kc_block_t *next_batch; /* L(pool_lock) */
+} free_block_t;
+
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static kc_block_cache_t pool;     /* L(pool_lock) */
-static chunk_t *kc__block_chunks; /* L(pool_lock) newest first */
+static kc_block_t *oldest, *newest; /* L(pool_lock)  the first blocks of batches */
+static chunk_t *kc__block_chunks;   /* L(pool_lock) newest first */
 
 static kc_block_t *next_of(const kc_block_t *block)
 {
     return block->link.next ? kc_container_of(block->link.next, kc_block_t, link) : NULL;
 }
 
-static void list_push(kc_block_cache_t *list, kc_block_t *block)
+static void pool_put(kc_block_t *batch)
 {
-    block->link.next = NULL;
-    if (list->tail)
-        list->tail->link.next = &block->link;
+    kc_container_of(batch, free_block_t, block)->next_batch = NULL;
+    if (newest)
+        kc_container_of(newest, free_block_t, block)->next_batch = batch;
     else
-        list->head = block;
-    list->tail = block;
-    list->count++;
+        oldest = batch;
+    newest = batch;
 }
 
-static kc_block_t *list_pop(kc_block_cache_t *list)
+static kc_block_t *pool_get(void)
 {
-    kc_block_t *block = list->head;
+    kc_block_t *batch = oldest;
 
-    list->head = next_of(block);
-    if (!list->head)
-        list->tail = NULL;
-    list->count--;
-    return block;
-}
-
-static void list_move(kc_block_cache_t *to, kc_block_cache_t *from, uint32_t count)
-{
-    while (count-- > 0 && from->count > 0)
-        list_push(to, list_pop(from));
+    if (!batch)
+        return NULL;
+    oldest = kc_container_of(batch, free_block_t, block)->next_batch;
+    if (!oldest)
+        newest = NULL;
+    return batch;
 }
 
 static chunk_t *chunk_with_room(void)
@@ -84,37 +86,71 @@ static chunk_t *chunk_with_room(void)
     return chunk;
 }
 
-/* Fresh blocks: from the current chunk, or a new one. */
-static void carve(kc_block_cache_t *cache)
+/* A batch of fresh blocks: from the current chunk, or a new one. NULL: no memory. */
+static kc_block_t *carve(void)
 {
     chunk_t *chunk = chunk_with_room();
+    kc_block_t *first = NULL, **end = &first, *block = NULL;
 
-    for (int i = 0; chunk && i < BATCH && chunk->used < CHUNK_SIZE / KC_BLOCK_SIZE; i++)
-        list_push(cache, (kc_block_t *)((char *)chunk + (size_t)chunk->used++ * KC_BLOCK_SIZE));
+    for (int i = 0; chunk && i < BATCH && chunk->used < CHUNK_SIZE / KC_BLOCK_SIZE; i++) {
+        kc_block_t *before = block;
+        block = (kc_block_t *)((char *)chunk + (size_t)chunk->used++ * KC_BLOCK_SIZE);
+        block->link.next = NULL;
+        if (before)
+            before->link.next = &block->link;
+        else
+            *end = block;
+    }
+    return first;
 }
 
+/* The thread has no blocks to give out: the oldest that it has itself, or what all share. */
 static KC_NOINLINE void refill(kc_block_cache_t *cache)
 {
+    if (cache->batches > 0) {
+        cache->out = cache->batch[0];
+        cache->batch[0] = cache->batch[1];
+        cache->batches--;
+        return;
+    }
     pthread_mutex_lock(&pool_lock);
-    if (pool.count > 0)
-        list_move(cache, &pool, BATCH);
-    else
-        carve(cache);
+    cache->out = pool_get();
+    if (!cache->out && !cache->in)
+        cache->out = carve();
     pthread_mutex_unlock(&pool_lock);
-}
-
-static KC_NOINLINE void give_back(kc_block_cache_t *cache, uint32_t count)
-{
-    pthread_mutex_lock(&pool_lock);
-    list_move(&pool, cache, count);
-    pthread_mutex_unlock(&pool_lock);
+    if (cache->out)
+        return;
+    cache->out = cache->in;
+    cache->in = cache->in_last = NULL;
+    cache->in_count = 0;
 }
 
 kc_block_t *kc__block_get(kc_block_cache_t *cache)
 {
-    if (kc_unlikely(cache->count == 0))
+    if (kc_unlikely(!cache->out))
         refill(cache);
-    return kc_likely(cache->count > 0) ? list_pop(cache) : NULL;
+    kc_block_t *block = cache->out;
+    if (kc_unlikely(!block))
+        return NULL;
+    cache->out = next_of(block);
+    if (cache->out)
+        __builtin_prefetch(cache->out, 1);
+    return block;
+}
+
+/* What has come back makes a batch: kept, or shared if the thread has two already. */
+static KC_NOINLINE void close_batch(kc_block_cache_t *cache)
+{
+    if (cache->batches == 2) {
+        pthread_mutex_lock(&pool_lock);
+        pool_put(cache->batch[0]);
+        pthread_mutex_unlock(&pool_lock);
+        cache->batch[0] = cache->batch[1];
+        cache->batches--;
+    }
+    cache->batch[cache->batches++] = cache->in;
+    cache->in = cache->in_last = NULL;
+    cache->in_count = 0;
 }
 
 void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
@@ -122,14 +158,27 @@ void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
     kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
     if (kc_unlikely(kc__os_debug()))
         return;
-    list_push(cache, block);
-    if (kc_unlikely(cache->count > 2 * BATCH))
-        give_back(cache, BATCH);
+    block->link.next = NULL;
+    if (cache->in_last)
+        cache->in_last->link.next = &block->link;
+    else
+        cache->in = block;
+    cache->in_last = block;
+    if (kc_unlikely(++cache->in_count == BATCH))
+        close_batch(cache);
 }
 
 void kc__block_cache_drain(kc_block_cache_t *cache)
 {
-    give_back(cache, cache->count);
+    kc_block_t *all[] = { cache->out, cache->batches > 0 ? cache->batch[0] : NULL,
+                          cache->batches > 1 ? cache->batch[1] : NULL, cache->in };
+
+    pthread_mutex_lock(&pool_lock);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i])
+            pool_put(all[i]);
+    pthread_mutex_unlock(&pool_lock);
+    *cache = (kc_block_cache_t){ 0 };
 }
 
 void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg)

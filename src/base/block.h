@@ -21,10 +21,13 @@ typedef struct kc_block {
     kc_mpsc_node_t link;       /* O  the user's while in use, ours while free        */
 } kc_block_t;
 
-/* Free blocks of one thread, oldest first. All zero is empty. */
+/* Free blocks of one thread. All zero is empty. */
 typedef struct {
-    kc_block_t *head, *tail;
-    uint32_t count;
+    kc_block_t *out;          /* to be given out next                 */
+    kc_block_t *in, *in_last; /* come back, oldest first              */
+    uint32_t in_count;
+    uint32_t batches;
+    kc_block_t *batch[2]; /* full ones, oldest first */
 } kc_block_cache_t;
 
 /* Returns: a block whose magic and flags are the caller's to set; NULL: no memory. */

@@ -645,6 +645,34 @@ void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
     drop("end of a task", t, co);
 }
 
+kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)
+{
+    /* Who holds a reference may ask how much of the stack was used, so it must come to its end.
+     * Tools know a stack as one coroutine's. */
+    if (kc_unlikely(kc__tools) || kc_load_relaxed(&me->refs) != 1 ||
+        !kc__switch_same_control(kc__switch_fp_control(), fp))
+        return NULL;
+    kc_block_t *block = kc__block_get(&t->blocks);
+    if (!block)
+        return NULL;
+    kcoro_t *co = kc_container_of(block, kcoro_t, block);
+    block_init(co, KC_CORO_TASK, KCORO_RUNNING);
+    kc_store_relaxed(&co->owner, UINT32_MAX);
+    co->stack = me->stack;
+    co->fn = NULL;
+    co->task = task;
+    co->id = kc__thread_new_id(t);
+    return co;
+}
+
+void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me)
+{
+    me->sp = NULL;
+    me->stack = 0;
+    kc_store_release(&me->state, KCORO_FINISHED); /* C3 */
+    drop("end of a task", t, me);
+}
+
 void kcoro_release(kcoro_t *co)
 {
     if (co)

@@ -86,6 +86,15 @@ void kc__coro_set_result(kcoro_t *co, int rc);
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
                           void (*then)(void *arg), void *arg);
 
+/*
+ * me is a scheduler's coroutine whose body has returned. Another one, for this task, that could go
+ * on on its stack; NULL: that cannot be done. fp: the control words that it must find.
+ */
+kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp);
+
+/* The other one is the thread's current one and has the stack. me is gone. */
+void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me);
+
 /* A scheduler's coroutine has left its stack for good, or never ran: gives back what it has. */
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
 

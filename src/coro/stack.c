@@ -7,6 +7,10 @@
  *          warm pool that all threads share, and beyond that the cold ones, whose pages are given
  *          back to the kernel in batches. Resident memory follows the number in use.
  *
+ *          A scheduler's threads have moments with nothing to do: they leave what is too much in
+ *          the warm pool, and give it back then (kc__stack_cool). So the end of many coroutines at
+ *          once is quick, and the peak is no higher.
+ *
  * SHAPE    slab: one mapping of up to 64 slots
  *
  *            base                                                                    higher -->
@@ -39,10 +43,11 @@ enum {
     CLASS_SHIFT = 14, /* the smallest class is 16 KiB */
     SLAB_SIZE = 4352 * 1024,
     SLAB_SLOTS = 64,
-    WARM_MAX = 4 * KC_STACK_CACHE,
+    WARM_MAX = 1 << 17,   /* what a pool has room for, until somebody has the time to cool it */
     FULL_CACHE_CLASS = 2, /* 64 KiB: the largest class of which a thread keeps KC_STACK_CACHE */
     COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
     STAGGER_STEPS = 31,
+    COOL_AT_ONCE = 16,
 };
 
 typedef struct slab {
@@ -66,8 +71,11 @@ typedef struct {
     slab_t *open;   /* slabs with cold or raw slots       */
     uint32_t slots; /* in all slabs, raw ones too         */
     size_t made, warm_count, cold_count;
-    kc_stack_t warm[WARM_MAX];
+    size_t oldest;             /* where the ring of warm ones begins */
+    kc_stack_t warm[WARM_MAX]; /* memory that is touched as far as it is needed */
 } pool_t;
+
+static KC_ATOMIC(uint32_t) hot; /* A  bit i: pool i has more warm ones than it should keep */
 
 #define POOL                                                                                      \
     {                                                                                             \
@@ -84,6 +92,12 @@ static uint32_t pile_max(unsigned sc)
         sc > FULL_CACHE_CLASS ? KC_STACK_CACHE >> (sc - FULL_CACHE_CLASS) : KC_STACK_CACHE;
 
     return most < 2 ? 2 : most;
+}
+
+/* How many warm stacks a pool keeps for good. */
+static size_t warm_limit(unsigned sc)
+{
+    return (size_t)4 * pile_max(sc);
 }
 
 static slab_t *slab_of(kc_stack_t stack)
@@ -266,7 +280,8 @@ static KC_NOINLINE int pile_refill(kc_stack_cache_t *cache, uint8_t sc)
     if (pool->warm_count > 0) {
         n = pool->warm_count < most ? (uint32_t)pool->warm_count : most;
         pool->warm_count -= n;
-        memcpy(pile, pool->warm + pool->warm_count, n * sizeof *pile);
+        for (uint32_t i = 0; i < n; i++)
+            pile[i] = pool->warm[(pool->oldest + pool->warm_count + i) % WARM_MAX];
     } else {
         n = (uint32_t)pool_take_cold(pool, sc, pile, most, &rc);
     }
@@ -294,34 +309,64 @@ static void trim(kc_stack_t *stack, uint32_t count)
     }
 }
 
+/* Gives the pages of free stacks back, outside the lock: it takes microseconds. */
+static void make_cold(pool_t *pool, kc_stack_t *stack, uint32_t count)
+{
+    trim(stack, count);
+    pthread_mutex_lock(&pool->lock);
+    slab_t *idle = pool_put_cold(pool, stack, count);
+    pthread_mutex_unlock(&pool->lock);
+    while (idle) {
+        slab_t *next = idle->next;
+        slab_free(idle);
+        idle = next;
+    }
+}
+
 /* Moves the `count` oldest stacks of a pile to the warm pool or, where that is full, to the cold.
  * */
 static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint32_t count)
 {
     pool_t *pool = &pools[sc];
     kc_stack_t *pile = cache->pile[sc].stack;
+    bool small = sc <= FULL_CACHE_CLASS;
 
     pthread_mutex_lock(&pool->lock);
-    bool warm = pool->warm_count + count <= (size_t)4 * pile_max(sc);
-    if (warm) {
-        memcpy(pool->warm + pool->warm_count, pile, count * sizeof *pile);
-        pool->warm_count += count;
-    }
+    bool warm = pool->warm_count + count <= (cache->lazy && small ? WARM_MAX : warm_limit(sc));
+    for (uint32_t i = 0; warm && i < count; i++)
+        pool->warm[(pool->oldest + pool->warm_count++) % WARM_MAX] = pile[i];
+    if (pool->warm_count > warm_limit(sc))
+        kc_store_relaxed(&hot, kc_load_relaxed(&hot) | 1u << sc);
     pthread_mutex_unlock(&pool->lock);
-
-    if (!warm) {
-        trim(pile, count); /* outside the lock: it takes microseconds */
-        pthread_mutex_lock(&pool->lock);
-        slab_t *idle = pool_put_cold(pool, pile, count);
-        pthread_mutex_unlock(&pool->lock);
-        while (idle) {
-            slab_t *next = idle->next;
-            slab_free(idle);
-            idle = next;
-        }
-    }
+    if (!warm)
+        make_cold(pool, pile, count);
     cache->pile[sc].count -= count;
     memmove(pile, pile + count, cache->pile[sc].count * sizeof *pile);
+}
+
+bool kc__stack_cool(void)
+{
+    uint32_t pools_hot = kc_load_relaxed(&hot);
+    kc_stack_t stack[COOL_AT_ONCE];
+
+    if (kc_likely(pools_hot == 0))
+        return false;
+    unsigned sc = (unsigned)__builtin_ctz(pools_hot);
+    pool_t *pool = &pools[sc];
+    pthread_mutex_lock(&pool->lock);
+    size_t limit = warm_limit(sc), much = pool->warm_count > limit ? pool->warm_count - limit : 0;
+    uint32_t n = much < COOL_AT_ONCE ? (uint32_t)much : COOL_AT_ONCE;
+    for (uint32_t i = 0; i < n; i++) {
+        stack[i] = pool->warm[pool->oldest];
+        pool->oldest = (pool->oldest + 1) % WARM_MAX;
+    }
+    pool->warm_count -= n;
+    if (n == much)
+        kc_store_relaxed(&hot, kc_load_relaxed(&hot) & ~(1u << sc));
+    pthread_mutex_unlock(&pool->lock);
+    if (n > 0)
+        make_cold(pool, stack, n);
+    return true;
 }
 
 /* ---- get and put --------------------------------------------------------------------------- */

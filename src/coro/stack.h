@@ -22,6 +22,7 @@ typedef struct {
         uint32_t count;
         kc_stack_t stack[KC_STACK_CACHE];
     } pile[KC_STACK_CLASSES];
+    bool lazy; /* its thread calls kc__stack_cool when it has the time */
 } kc_stack_cache_t;
 
 /* size bytes or more. 0; -ENOMEM: no memory; -ENOSPC: the limit on mappings forbids another guard.
@@ -33,6 +34,10 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);
 
 /* Gives all of a thread's warm stacks to the others. */
 void kc__stack_cache_drain(kc_stack_cache_t *cache);
+
+/* Gives the pages of a few warm stacks back, if there are more than should stay. False: there are
+ * not. */
+bool kc__stack_cool(void);
 
 /* The usable range; the guard lies right below low. */
 char *kc__stack_low(kc_stack_t stack);

@@ -39,6 +39,7 @@ struct kc_frame {
     uint64_t pc;
 };
 _Static_assert(sizeof(struct kc_frame) == 64, "as switch_x86_64.S");
+#define KC_FP_CONTROL_BITS 0x0000ffff0000ffc0u
 
 #elif defined(__aarch64__)
 
@@ -50,6 +51,7 @@ struct kc_frame {
     int64_t result;
 };
 _Static_assert(sizeof(struct kc_frame) == 176, "as switch_aarch64.S");
+#define KC_FP_CONTROL_BITS UINT64_MAX
 
 #elif defined(__riscv) && __riscv_xlen == 64
 
@@ -66,6 +68,7 @@ struct kc_frame {
     };
 };
 _Static_assert(sizeof(struct kc_frame) == 208, "as switch_riscv64.S");
+#define KC_FP_CONTROL_BITS UINT64_MAX
 
 #else
 #error "kcoro has no context switch for this architecture"
@@ -94,6 +97,12 @@ KC_INLINE void kc__switch_set_result(void *sp, int rc)
 
 /* The floating-point control words of the caller, as they stand in a frame. */
 uint64_t kc__switch_fp_control(void);
+
+/* Two of those say the same: the sticky flags that are among them do not count. */
+KC_INLINE bool kc__switch_same_control(uint64_t a, uint64_t b)
+{
+    return ((a ^ b) & KC_FP_CONTROL_BITS) == 0;
+}
 
 /* Finds out what the processor does better; called once, before the first switch. */
 void kc__switch_tune(void);

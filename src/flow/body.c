@@ -148,7 +148,8 @@ void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
     }
 }
 
-static _Noreturn void body_ends(kc_job_t *j, kcoro_t *co, int rc)
+/* What is to be done on the stack of a body that has returned, or is unwound. */
+static void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
     kc__job_settle(j, rc);
@@ -156,7 +157,6 @@ static _Noreturn void body_ends(kc_job_t *j, kcoro_t *co, int rc)
         kc__job_clean_up(j, co, NULL);
     if (j->task.held > 0)
         kc__usage("end of a body", "it still holds a lock (rule Y3)");
-    kc__worker_end(co, &j->task);
 }
 
 static kcoro_t *task_heir(kc_task_t *task)
@@ -203,7 +203,9 @@ static _Noreturn void unwind(kcoro_t *co)
             run_deferred(c);
         kc__job_unshield(j);
     }
-    body_ends(kc__job_own(co), co, -ECANCELED);
+    kc_job_t *own = kc__job_own(co);
+    body_ends(own, co, -ECANCELED);
+    kc__worker_end(co, &own->task);
 }
 
 /* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
@@ -229,15 +231,71 @@ int kc__job_cancelled_here(kcoro_t *co)
 
 /* ---- what coroutines ask of us -------------------------------------------------------------- */
 
+/* What most jobs have, so that the next one can begin on the stack of the last. */
+static bool is_plain(kc_job_t *j)
+{
+    return !kc__job_ext_of(j) && !(kc__job_flags(j) & KC_JOB_UNWIND);
+}
+
+/* A job that waits to be started and has begun: its coroutine is to go on on the stack of me.
+ * NULL: none. */
+static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
+{
+    kc_task_t *task;
+
+    while ((task = kc__worker_next_body(t->worker)) != NULL) {
+        kc_job_t *next = kc__job_of(task);
+        kcoro_t *co =
+            is_plain(next) ? kc__coro_heir(t, me, task, t->worker->sched->fp_control) : NULL;
+        if (!co) {
+            kc__worker_put_back(t->worker, task); /* it needs a stack of its own */
+            return NULL;
+        }
+        task->co = co;
+        if (kc_likely(body_begins(next)))
+            return co;
+        task->co = NULL;
+        kc__block_put(&t->blocks, &co->block);
+        never_starts(next);
+    }
+    return NULL;
+}
+
+/*
+ * j has returned, and nothing is ready: if a job waits to be started, it begins on the same stack,
+ * as a coroutine of its own. Returns that; NULL: me should leave.
+ */
+static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = is_plain(j) && !kc__os_debug() ? begin_another(t, me) : NULL;
+
+    if (!co)
+        return NULL;
+    t->current = co;
+    kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    kc__worker_runs(t->worker, co);
+    kc__job_release(j, KC_WORD_BODY); /* before me goes: job.c R4 */
+    kc__coro_hand_over(t, me);
+    return co;
+}
+
 static void host_run(kcoro_t *me)
 {
-    kc_task_t *task = me->task;
-    kc_fn_t fn = task->fn;
-    void *arg = task->arg;
+    for (kcoro_t *next = me; next;) {
+        kc_task_t *task = next->task;
+        kc_job_t *j = kc__job_of(task);
+        kc_fn_t fn = task->fn;
+        void *arg = task->arg;
 
-    task->payload = NULL;
-    task->wait = NULL;
-    body_ends(kc__job_of(task), me, fn(arg));
+        me = next;
+        task->payload = NULL;
+        task->wait = NULL;
+        body_ends(j, me, fn(arg));
+        next = next_body(me, j);
+    }
+    kc__worker_end(me, me->task);
 }
 
 static void host_yield(kcoro_t *me)
@@ -260,11 +318,11 @@ static void host_parked(kcoro_t *me)
     kc_task_t *task = me->task;
 
     task->wait = &w;
-    task->kind = KC_WAIT_PARK;
+    kc_store_relaxed(&task->kind, KC_WAIT_PARK);
     kc__worker_count(t->worker, KC_COUNT_PARKS);
     kc__worker_leave_parked(t, me);
     task->wait = NULL;
-    task->kind = KC_WAIT_NONE;
+    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
     if (kc_unlikely(kc__job_stopped(kc__job_of(task))))
         kc__job_cancelled_here(me);
 }

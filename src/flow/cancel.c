@@ -42,7 +42,7 @@ static void stop_body(kc_job_t *j)
 
     if (co->task != task)
         return; /* an inner scope is the current one, and is told by itself */
-    if (task->kind != KC_WAIT_NONE)
+    if (kc_load_relaxed(&task->kind) != KC_WAIT_NONE)
         kc__wait_cancel(task->wait);
     else if (kc_load_relaxed(&co->state) == KCORO_SUSPENDED && co != kc__thread()->current)
         kc__coro_set_result(co, -ECANCELED); /* it has yielded, and is queued */
@@ -116,11 +116,17 @@ static void replace_reason(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_
     bool ended =
         (word & KC_WORD_DONE) || (word & (KC_WORD_STARTED | KC_WORD_BODY)) == KC_WORD_STARTED;
 
-    if ((by == KC_BY_USER || by == KC_BY_PARENT || by == KC_BY_SHUTDOWN) &&
+    if ((by == KC_BY_USER || by == KC_BY_REQUEST || by == KC_BY_PARENT || by == KC_BY_SHUTDOWN) &&
         (word & KC_WORD_TIMED) && reason != -ETIMEDOUT && !ended) {
         j->reason = reason;
         kc__job_change(j, 0, KC_WORD_TIMED);
     }
+}
+
+/* A shield holds back what is asked. */
+static bool held(uint64_t word)
+{
+    return (word & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) == KC_WORD_SHIELDED;
 }
 
 /* Under its lock: the bits that this cancel sets. */
@@ -132,7 +138,7 @@ static uint64_t bits_to_set(kc_job_t *j, uint64_t word, int reason, kc_cancel_by
         return KC_WORD_GRACE_OVER |
                (word & KC_WORD_CANCELLED && !(word & KC_WORD_DONE) ? effect : 0);
     if (by == KC_BY_CHILD && (word & KC_WORD_FORBID))
-        return KC_WORD_HALT; /* its body goes on, its other children do not */
+        return KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT); /* its body goes on */
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
         return 0; /* it is kept */
     if (!may_cancel(word, by)) {
@@ -142,8 +148,7 @@ static uint64_t bits_to_set(kc_job_t *j, uint64_t word, int reason, kc_cancel_by
     if (by != KC_BY_BODY || reason == -ECANCELED)
         j->reason = reason;
     uint64_t timed = reason == -ETIMEDOUT && by != KC_BY_CHILD && by != KC_BY_BODY;
-    return KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) |
-           (word & KC_WORD_SHIELDED && !(word & KC_WORD_GRACE_OVER) ? 0 : effect);
+    return KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (held(word) ? 0 : effect);
 }
 
 /* ---- what follows --------------------------------------------------------------------------- */
@@ -223,11 +228,27 @@ static void arm_grace(kc_job_t *j)
     kc__clock_unref(clock);
 }
 
+/* For metrics and traces: j was cancelled at that time. */
+static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t by, int64_t at)
+{
+    if (kc__job_flags(j) & KC_JOB_ROOT)
+        return;
+    if (by == KC_BY_REQUEST) {
+        kc__count(s, KC_COUNT_CANCELLATIONS);
+        KC_TRACE(s, .kind = KC_EVENT_CANCEL_REQ, .at = at, .job = (uintptr_t)j, .value = reason,
+                 .other = (uintptr_t)kc__job_current());
+    }
+    KC_TRACE(s, .kind = KC_EVENT_STATE, .at = at, .job = (uintptr_t)j, .value = reason,
+             .state = KC_JOB_CANCELLING, .by = (uint8_t)by);
+}
+
 enum { MARKED_FIRST = 1, MARKED_EFFECT = 2 };
 
 /* Marks j, which somebody holds a reference on, and says what is new. */
 static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
+    kc_sched_t *s = kc__job_sched(j);
+    int64_t at = kc__trace_time(s);
     uint64_t was;
     bool notice = lock_for_notice(j, &was);
     uint64_t set = bits_to_set(j, was, reason, by), fresh = set & ~was;
@@ -236,8 +257,10 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     bool skips = (fresh & KC_WORD_STOP) && may_be_pending(j, was) && kc__job_hold(j);
 
     kc__job_change(j, set | (send ? KC_WORD_NOTICED : 0), KC_WORD_LOCK);
-    if (fresh & KC_WORD_CANCELLED)
+    if (fresh & KC_WORD_CANCELLED) {
+        tell_cancel(s, j, reason, by, at);
         arm_grace(j);
+    }
     if (effect)
         takes_effect(j, fresh, was, send);
     if (skips)
@@ -303,13 +326,16 @@ void kc__job_walk(kc_job_t *top)
 
 bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
+    kc_sched_t *s = kc__job_sched(j);
+    bool foreign = kc__hold_for_foreign(s);
+
     kc__job_ref(j); /* it may end here: a promise does */
     int news = mark(j, reason, by);
     if (news & MARKED_EFFECT)
         kc__job_walk(j);
-    if ((news & MARKED_FIRST) && by == KC_BY_USER)
-        kc__count(kc__job_sched(j), KC_COUNT_CANCELLATIONS);
     kc__job_unref(j);
+    if (foreign)
+        kc__hold_ends(s);
     return news & MARKED_FIRST;
 }
 
@@ -349,8 +375,9 @@ static uint64_t with_shield(uint64_t word)
 
 static uint64_t without_shield(uint64_t word)
 {
-    return (word & ~KC_WORD_SHIELDED) |
-           (word & KC_WORD_CANCELLED ? KC_WORD_STOP | KC_WORD_HALT : 0);
+    return (word & ~KC_WORD_SHIELDED) | (word & KC_WORD_CANCELLED  ? KC_WORD_STOP | KC_WORD_HALT
+                                         : word & KC_WORD_FORSAKEN ? KC_WORD_HALT
+                                                                   : 0);
 }
 
 void kc__job_shield(kc_job_t *j)
@@ -368,7 +395,7 @@ void kc__job_unshield(kc_job_t *j)
         return;
     uint64_t was = change_unlocked(j, without_shield);
     uint64_t fresh = without_shield(was) & ~was;
-    if (fresh & KC_WORD_STOP) {
+    if (fresh & KC_WORD_HALT) {
         takes_effect(j, fresh, 0, false); /* its body runs: it is the caller */
         kc__job_walk(j);
     }

@@ -23,7 +23,7 @@
 #include "base/os.h"
 #include "flow/job.h"
 
-enum { NEW, SENT, ARMED, RINGING, OVER };
+enum { NEW, ARMING, SENT, ARMED, RINGING, OVER };
 
 struct kc_clock {
     kc_block_t block;          /*    link: a message to the thread                */
@@ -98,13 +98,12 @@ void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 
     if (at == KC_FOREVER)
         return;
+    if (!moves(clock, NEW, ARMING))
+        return; /* dropped meanwhile, or armed already */
     clock->at = at;
     clock->worker = here ? me : s->workers > 0 ? s->worker[0] : s->main;
     kc__clock_ref(clock);
-    if (!moves(clock, NEW, here ? ARMED : SENT)) {
-        kc__clock_unref(clock);
-        return; /* dropped meanwhile, or armed already */
-    }
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
     if (here) {
         kc__timers_add(&me->alarms, &clock->alarm.timer, at);
         if (me == s->main)

@@ -60,8 +60,10 @@ static void tell_others(struct gather *g, size_t index)
             continue;
         if (g->bits & KC_SIG_TERMINATE)
             kc__job_cancel(job, -ECANCELED, KC_BY_USER);
-        if (g->bits & ~KC_SIG_TERMINATE)
-            kc_signal_emit(kc_job_signal(job), g->bits & ~KC_SIG_TERMINATE);
+        /* It has one, unless there was no memory for all of them: then none of them starts. */
+        kc_signal_t *signal = g->bits & ~KC_SIG_TERMINATE ? kc_job_signal(job) : NULL;
+        if (signal)
+            kc_signal_emit(signal, g->bits & ~KC_SIG_TERMINATE);
     }
 }
 
@@ -85,17 +87,29 @@ static void gather_unref(void *arg)
         gather_free(g);
 }
 
-/* Called at the end of each job, on whatever thread. */
+/* Just before a job is terminal, so that nobody who has seen its end can be before it. */
+static void one_ending(void *owner, uint64_t done)
+{
+    struct one *one = owner;
+    struct gather *g = one->gather;
+    size_t index = (size_t)(one - g->one);
+
+    is_first(&g->first, index);
+    if (done & KC_WORD_DONE_FAILED)
+        is_first(&g->first_failed, index);
+    else if (!(done & KC_WORD_DONE_CANCELLED))
+        is_first(&g->first_ok, index);
+}
+
+/* When it is, on whatever thread. */
 static void one_ended(void *owner)
 {
     struct one *one = owner;
     struct gather *g = one->gather;
     size_t index = (size_t)(one - g->one);
-    uint64_t word = kc__job_word(one->job);
-    bool failed = word & KC_WORD_DONE_FAILED, cancelled = word & KC_WORD_DONE_CANCELLED;
-    bool first = is_first(&g->first, index);
-    bool first_ok = !failed && !cancelled && is_first(&g->first_ok, index);
-    bool first_failed = failed && is_first(&g->first_failed, index);
+    bool first = kc_load_acquire(&g->first) == index + 1;               /* Q3 */
+    bool first_ok = kc_load_acquire(&g->first_ok) == index + 1;         /* Q3 */
+    bool first_failed = kc_load_acquire(&g->first_failed) == index + 1; /* Q3 */
 
     if (g->rule == TELL_ON_FIRST && first && g->bits)
         tell_others(g, index);
@@ -132,6 +146,7 @@ static struct gather *gather_new(const kc_call_t *calls, size_t n, uint32_t flag
         }
         j->task.fn = calls[i].fn;
         j->task.arg = calls[i].arg;
+        kc__job_ext(j)->ending = one_ending;
         kc__job_ext(j)->ended = one_ended;
         kc__job_ext(j)->owner = &g->one[i];
     }
@@ -143,9 +158,11 @@ static void attach_all(struct gather *g, kc_job_t *parent)
 {
     for (size_t i = 0; i < g->n; i++) {
         kc_job_t *j = g->one[i].job;
+        kc_sched_t *s = kc__job_sched(j);
+        int64_t at = kc__trace_time(s);
         kc_store_relaxed(&j->refs, 2);
         if (kc__job_attach(parent, j) == 0) {
-            kc__count(kc__job_sched(j), KC_COUNT_CREATED);
+            kc__job_created(s, j, at);
             continue;
         }
         kc__job_free(j); /* the caller is cancelled meanwhile: it ends before it begins */
@@ -234,12 +251,21 @@ static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, size_t *
     return rc;
 }
 
-/* What is not 0 though nothing has failed: a call that was cancelled, but not by us. */
+/* Nothing has failed, but rc is not 0: a call was cancelled, and not by us. If that was because the
+ * caller is, it is told so here, or unwound. */
+static int cancelled(int rc)
+{
+    int here = rc != 0 ? kc_check() : 0;
+
+    return here != 0 ? here : rc;
+}
+
+/* What is not 0 though nothing has failed. */
 static int first_cancelled(const kc_call_t *calls, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (calls[i].rc != 0)
-            return calls[i].rc;
+            return cancelled(calls[i].rc);
     return 0;
 }
 
@@ -284,10 +310,11 @@ static int one_of(kc_call_t *calls, size_t n, rule_t rule, size_t *winner)
         return rc;
     size_t best = rule == STOP_ON_FIRST ? first : ok > 0 ? ok : failed > 0 ? failed : first;
     if (best == 0)
-        return -ECANCELED; /* none could be launched */
+        return cancelled(-ECANCELED); /* none could be launched */
     if (winner)
         *winner = best - 1;
-    return calls[best - 1].rc;
+    rc = calls[best - 1].rc;
+    return best == failed ? rc : cancelled(rc);
 }
 
 int kc_race(kc_call_t *calls, size_t n, size_t *winner)
@@ -309,7 +336,7 @@ int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
 
     if (!g)
         return rc ? rc : -ENOMEM;
-    rc = kc_promise(NULL, &g->told);
+    rc = kc__promise_of_ours(&g->told);
     if (rc != 0) {
         gather_free(g);
         return rc;
@@ -328,7 +355,7 @@ int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
     rc = kc_await(g->told, NULL);
     size_t first = kc_load_acquire(&g->first); /* Q3 */
     if (!enough || rc != 0 || first == 0)
-        return !enough ? -ENOMEM : -ECANCELED;
+        return !enough ? -ENOMEM : cancelled(-ECANCELED);
     fill_in(&calls[first - 1], g->one[first - 1].job);
     if (winner)
         *winner = first - 1;
@@ -345,10 +372,13 @@ int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg)
         return rc;
     if (ns <= 0)
         return -ETIMEDOUT;
-    return kc_scope(fn, arg, &(kc_scope_opts_t){ .timeout = ns == KC_FOREVER ? 0 : ns });
+    rc = kc_scope(fn, arg, &(kc_scope_opts_t){ .timeout = ns == KC_FOREVER ? 0 : ns });
+    return rc != 0 && rc == kc_cancel_reason() ? cancelled(rc) : rc;
 }
 
 int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg)
 {
-    return kc_with_timeout(at == KC_FOREVER ? KC_FOREVER : at - kc_now(), fn, arg);
+    kc_time_t now = kc_now();
+
+    return kc_with_timeout(at == KC_FOREVER ? KC_FOREVER : at > now ? at - now : 0, fn, arg);
 }

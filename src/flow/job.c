@@ -42,11 +42,14 @@
  *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
  *          J7  ext              cas_acq_rel, J7          its contents
  *                               load_acquire
+ *          J8  detached         sub_acq_rel  root.c R4   before it leaves its root: kc_run would
+ *                                                        take another one for it
  *
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
  *                                                                          hold)
  *          R3 in the ring of children, those with WALKED come last.       (KC_CHECK in attach)
+ *          R4 BODY is not cleared under another's lock: who has seen it there finds the coroutine.
  */
 #include "flow/job.h"
 
@@ -129,7 +132,7 @@ kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)
     j->task.payload = NULL;
     j->task.wait = NULL;
     j->task.where = KC_WORKER;
-    j->task.kind = KC_WAIT_NONE;
+    kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
     j->task.held = 0;
     j->task.depth = 0;
     j->reason = 0;
@@ -248,6 +251,21 @@ static void ring_remove(kc_job_t *parent, kc_job_t *j)
     j->next = NULL;
 }
 
+void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    bool top = kc__job_flags(j->parent) & KC_JOB_ROOT;
+    kc_event_t e = { .at = at,
+                     .job = (uintptr_t)j,
+                     .other = top ? 0 : (uintptr_t)j->parent,
+                     .kind = (uint8_t)kind,
+                     .value = (int32_t)kc__job_flags(j),
+                     .state =
+                         kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING : KC_JOB_ACTIVE };
+
+    kc__sched_record(s, e, ext && ext->name[0] ? ext->name : NULL);
+}
+
 int kc__job_attach(kc_job_t *parent, kc_job_t *j)
 {
     uint64_t seen = kc_load_relaxed(&parent->task.word);
@@ -276,10 +294,8 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     uint64_t seen = lock_and_add(parent, 1);
 
     if (kc_unlikely(seen & KC_WORD_HALT)) {
-        j->reason = parent->reason == -ETIMEDOUT ? -ECANCELED
-                    : parent->reason             ? parent->reason
-                    : parent->code               ? parent->code
-                                                 : -ECANCELED;
+        int reason = parent->reason ? parent->reason : parent->code;
+        j->reason = reason == 0 || reason == -ETIMEDOUT ? -ECANCELED : reason;
         kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED, 0);
         ring_add(parent, j);
         parent->children = j->next; /* R3: it was told, so it is the last */
@@ -387,7 +403,9 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
  * hears of it. j itself may be gone, unless one of the two keeps it. */
 static void fewer(kc_job_t *j, uint64_t seen, bool root)
 {
-    if ((seen & KC_WORD_COUNT) != 2)
+    bool waits = root && kc_load_relaxed(&kc__job_sched(j)->detached) != 0;
+
+    if ((seen & KC_WORD_COUNT) != 2 && !waits)
         return;
     if (seen & KC_WORD_DRAIN) {
         kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
@@ -429,15 +447,35 @@ static kc_wait_t *seal(kc_job_t *j, uint64_t *done)
     kc_wait_t *claimed = claim_waiters(j);
 
     *done = outcome(j, kc__job_word(j));
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    if (kc_unlikely(ext && ext->ending))
+        ext->ending(ext->owner, *done);
     kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK - *done); /* J2 */
     return claimed;
 }
 
-static void count_end(kc_job_t *j, uint64_t done)
+/* For metrics and traces. Its parent waits for j still, so its scheduler is there. */
+static void tell_end(kc_job_t *j, uint64_t done)
 {
-    kc__count(kc__job_sched(j), done & KC_WORD_DONE_FAILED      ? KC_COUNT_FAILED
-                                : done & KC_WORD_DONE_CANCELLED ? KC_COUNT_CANCELLED
-                                                                : KC_COUNT_COMPLETED);
+    bool failed = done & KC_WORD_DONE_FAILED, cancelled = done & KC_WORD_DONE_CANCELLED;
+    kc_sched_t *s = kc__job_sched(j);
+
+    kc__count(s, failed ? KC_COUNT_FAILED : cancelled ? KC_COUNT_CANCELLED : KC_COUNT_COMPLETED);
+    KC_TRACE(s, .kind = KC_EVENT_FINALIZE, .job = (uintptr_t)j, .value = kc__job_result(j),
+             .other = (uint32_t)j->reason,
+             .state = failed      ? KC_JOB_FAILED
+                      : cancelled ? KC_JOB_CANCELLED
+                                  : KC_JOB_COMPLETED);
+}
+
+/* The same, of one who has waited for j: co, which does not run yet; NULL: a plain thread. */
+static void tell_wake(kc_job_t *j, const kcoro_t *co)
+{
+    kc_sched_t *s = kc__job_sched(j);
+
+    kc__count(s, KC_COUNT_WAKES);
+    KC_TRACE(s, .kind = KC_EVENT_WAIT_WAKE, .job = (uintptr_t)j,
+             .other = co ? (uintptr_t)co->task : 0);
 }
 
 /* j is terminal, and `claimed` have waited for it: all that follows, upwards. */
@@ -448,7 +486,7 @@ static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
         kc_job_t *parent = j->parent;
 
         KC_ASSERT(!j->children && !j->waiters); /* R1 */
-        count_end(j, done);
+        tell_end(j, done);
         if (kc_unlikely(ext != NULL))
             cut_off(j, ext);
         /* Those who wait are claimed: the failure does not take its code from them. But when they
@@ -460,10 +498,13 @@ static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
         while (claimed) {
             kc_wait_t *w = claimed;
             claimed = w->next;
+            tell_wake(j, w->co);
             kc__wait_wake(w);
         }
         if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST))
             kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
+        if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
+            kc_sub_acq_rel(&kc__job_sched(j)->detached, KC_ONE_DETACHED); /* J8 */
         more = leave_parent(parent, j);
         kc__job_unref(j);
         j = parent;
@@ -475,7 +516,7 @@ static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
     uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
 
-    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)))) {
+    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && !kc__job_ext_of(j))) {
         /* Nobody waits, and as nobody has cancelled it its outcome is settled: one step. */
         done = KC_WORD_DONE | (j->code != 0 ? KC_WORD_DONE_FAILED : 0);
         if (!kc_cas_acq_rel(&j->task.word, seen, word | done)) /* J3 */
@@ -501,7 +542,7 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
         KC_ASSERT(count > 0); /* R2 */
         if (count > 1 && only_last)
             return false;
-        if (count == 1 && (seen & KC_WORD_LOCK)) {
+        if ((seen & KC_WORD_LOCK) && (count == 1 || clear)) { /* R4 */
             lock_is_taken(&spins);
             seen = kc_load_acquire(&j->task.word); /* J5 */
         } else if (count == 1) {
@@ -557,6 +598,7 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     if (!w || w->next != w || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
         return t->root; /* where nothing runs that could want the lock */
     kc__wait_unlink(&j->waiters, w);
+    tell_wake(j, w->co);
     return w->co;
 }
 
@@ -644,7 +686,7 @@ void kc_job_drop(kc_job_t *j)
 {
     if (!j)
         return;
-    kc__job_cancel(kc__job_live("kc_job_drop", j), -ECANCELED, KC_BY_USER);
+    kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
     kc__job_unref(j);
 }
 
@@ -688,5 +730,5 @@ const char *kc_job_name(const kc_job_t *j)
 bool kc_job_cancel(kc_job_t *j, int reason)
 {
     return kc__job_cancel(kc__job_live("kc_job_cancel", j), reason ? reason : -ECANCELED,
-                          KC_BY_USER);
+                          KC_BY_REQUEST);
 }

@@ -49,9 +49,10 @@ enum {
 #define KC_WORD_DONE_CANCELLED (1ull << 43)
 #define KC_WORD_NOTICED                                                                           \
     (1ull << 44) /* a notice to the thread of the body is on its way            */
-#define KC_WORD_WAITERS (1ull << 45) /* somebody joins it, or did */
-#define KC_WORD_STARTED (1ull << 46) /* the body has started at some time */
-#define KC_WORD_TIMED (1ull << 47)   /* its reason is a timeout, not a failure that says so */
+#define KC_WORD_WAITERS (1ull << 45)  /* somebody joins it, or did */
+#define KC_WORD_STARTED (1ull << 46)  /* the body has started at some time */
+#define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so */
+#define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: its suspension points say so */
 
@@ -83,6 +84,7 @@ typedef struct kc_local {
 /* What only some jobs have. */
 struct kc_job_ext {
     void (*dispose)(void *arg); /* I                                                   */
+    void (*ending)(void *owner, uint64_t done); /* I  under its lock, just before it is terminal */
     void (*ended)(void *owner); /* I  called when it is terminal                       */
     void *owner;                /* I                                                   */
     size_t stack;               /* I  0: the scheduler's default                       */
@@ -152,11 +154,22 @@ void kc__job_unlock(kc_job_t *j);
 /* Sets and clears bits of the word. Returns what it was. */
 uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear);
 
+/* Writes into the trace that j was created, or is there. Its parent is there. */
+KC_COLD void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind);
+
 /* Makes j a child. -ECANCELED, -ESHUTDOWN: the parent takes none any more. */
 int kc__job_attach(kc_job_t *parent, kc_job_t *j);
 
 /* The same for a scope, which is born cancelled if its parent is. */
 void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j);
+
+/* It is in the tree: for metrics and traces. at: when it was about to be, from kc__trace_time. */
+KC_INLINE void kc__job_created(kc_sched_t *s, kc_job_t *j, int64_t at)
+{
+    kc__count(s, KC_COUNT_CREATED);
+    if (kc_unlikely(kc_load_relaxed(&s->recorder) != NULL))
+        kc__job_record(s, j, at, KC_EVENT_CREATE);
+}
 
 /* One more in the count, if it is not terminal. */
 bool kc__job_hold(kc_job_t *j);
@@ -191,11 +204,12 @@ void kc__job_submit(kc_job_t *j);
 typedef enum {
     KC_BY_USER,
     KC_BY_PARENT,
-    KC_BY_CHILD,   /* which has failed                           */
-    KC_BY_BODY,    /* which has failed, or says it was cancelled */
-    KC_BY_CLOCK,   /* its timeout                                */
-    KC_BY_GRACE,   /* the time for its shields is over           */
-    KC_BY_SHUTDOWN /* the scheduler ends                         */
+    KC_BY_CHILD,    /* which has failed                           */
+    KC_BY_BODY,     /* which has failed, or says it was cancelled */
+    KC_BY_CLOCK,    /* its timeout                                */
+    KC_BY_GRACE,    /* the time for its shields is over           */
+    KC_BY_SHUTDOWN, /* the scheduler ends                        */
+    KC_BY_REQUEST   /* as KC_BY_USER, and counted: kc_job_cancel */
 } kc_cancel_by_t;
 
 /* Asks j to end. True: this call moved it out of ACTIVE. */
@@ -255,6 +269,9 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
 
 /* In the tree: the clock runs, the outside signal reaches it. */
 void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* A promise that other jobs of the current one keep: it does not count as held from outside. */
+int kc__promise_of_ours(kc_deferred_t **out);
 
 /* Something that only another thread may end keeps s from being stuck: one such is over. */
 void kc__hold_ends(kc_sched_t *s);
@@ -324,6 +341,9 @@ void kc__locals_free(kc_job_ext_t *ext);
 /* ---- root.c: what is nobody's child ---------------------------------------------------------- */
 
 kc_job_t *kc__root_for(kc_sched_t *s);
+
+/* That of worker i; i == workers: that of the main thread. */
+kc_job_t *kc__root_at(kc_sched_t *s, int i);
 
 /* As kc_task_host (sched.h) says. */
 int kc__roots_open(kc_sched_t *s);

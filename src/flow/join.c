@@ -48,12 +48,19 @@ static bool is_below(kc_job_t *j, const kc_job_t *top)
 /* Queues w with those who wait for j. False: it has ended. */
 static bool enqueue(kc_job_t *j, kc_wait_t *w)
 {
+    kc_sched_t *s = kc__job_sched(j);
+    int64_t at = kc__trace_time(s);
     uint64_t word = kc__job_lock(j);
     bool waits = !(word & KC_WORD_DONE);
 
     if (waits)
         kc__wait_link(&j->waiters, w);
     kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
+    if (waits) {
+        kc__count(s, KC_COUNT_WAITS);
+        KC_TRACE(s, .kind = KC_EVENT_WAIT_REGISTER, .at = at, .job = (uintptr_t)j,
+                 .other = w->co ? (uintptr_t)w->co->task : 0);
+    }
     return waits;
 }
 

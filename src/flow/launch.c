@@ -165,14 +165,20 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
 /* Into the tree, with so many references. If that fails, it is freed. */
 static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
 {
+    kc_sched_t *s = kc__job_sched(j);
+    int64_t at = kc__trace_time(s);
+
     kc_store_relaxed(&j->refs, refs);
     int rc = kc_likely(kc__job_sched(parent) == kc__job_sched(j)) ? kc__job_attach(parent, j)
                                                                   : enter_as_guest(parent, j);
-    if (kc_unlikely(rc != 0))
+    if (kc_unlikely(rc != 0)) {
         kc__job_free(j);
-    else
-        kc__count(kc__job_sched(j), KC_COUNT_CREATED);
-    return rc;
+        return rc;
+    }
+    kc__job_created(s, j, at);
+    if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
+        kc_add_relaxed(&s->detached, KC_ONE_DETACHED + 1);
+    return 0;
 }
 
 /* Starts j here and now; the caller goes on when it suspends. */
@@ -231,15 +237,16 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         rc = find_place(o, &parent, &s);
     if (rc == 0)
         rc = check_now(o, s, &where);
-    if (rc == 0)
-        rc = make(s, o, 0, &j);
     if (rc != 0)
         return rc;
-    j->task.fn = fn;
-    j->task.arg = arg;
-    j->task.where = (int8_t)where;
     bool now = o->flags & KC_JOB_NOW, foreign = kc__hold_for_foreign(s);
-    rc = enter(parent, j, out ? 2 : 1);
+    rc = make(s, o, 0, &j);
+    if (rc == 0) {
+        j->task.fn = fn;
+        j->task.arg = arg;
+        j->task.where = (int8_t)where;
+        rc = enter(parent, j, out ? 2 : 1);
+    }
     if (rc == 0) {
         if (out)
             *out = j;
@@ -271,13 +278,14 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
         rc = make(s, o, kind | KC_TASK_BODILESS, &j);
     if (rc != 0)
         return rc;
-    if (kind == KC_JOB_PROMISE)
+    bool held = kind == KC_JOB_PROMISE;
+    if (held)
         kc_add_relaxed(&s->holds, 1);
     if (s->workers > 0)
         kc_store_relaxed(&j->task.worker, s->worker[0]); /* who looks after it if it fails */
     rc = enter(parent, j, 3);                            /* one is ours until it is armed */
     if (rc != 0) {
-        if (kind == KC_JOB_PROMISE)
+        if (held)
             kc_sub_acq_rel(&s->holds, 1); /* N1 */
         return rc;
     }
@@ -285,6 +293,16 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     *out = j;
     kc__job_unref(j);
     return 0;
+}
+
+int kc__promise_of_ours(kc_deferred_t **out)
+{
+    kc_job_t *j;
+
+    int rc = bodiless(NULL, KC_JOB_PROMISE | KC_JOB_QUIET, &j);
+    if (rc == 0)
+        *out = (kc_deferred_t *)j;
+    return rc;
 }
 
 int kc_group_create(const kc_launch_opts_t *opts, kc_job_t **out)
@@ -321,7 +339,7 @@ bool kc__hold_for_foreign(kc_sched_t *s)
 void kc__group_ends(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
-    bool held = kc__job_flags(j) & KC_JOB_PROMISE;
+    bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_QUIET)) == KC_JOB_PROMISE;
 
     kc__job_release(j, 0);
     if (held) /* last: what the release has brought must be there when main looks again */

@@ -41,7 +41,7 @@ static void pin(void *owner)
 
 static bool cancel(void *owner)
 {
-    return kc__job_cancel(owner, -ECANCELED, KC_BY_USER);
+    return kc_job_cancel(owner, 0);
 }
 
 static void unpin(void *owner)
@@ -127,44 +127,64 @@ static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
     return signal;
 }
 
-/* Chains the signal of the parent to that of j. */
-static void chain(kc_job_t *parent, kc_job_t *j)
+/* Chains the signal of the parent to that of j. False: no memory. */
+static bool chain(kc_job_t *parent, kc_job_t *j)
 {
     struct kc_news *news = news_of(j);
-    kc_signal_t *from = signal_of(parent, news_of(parent)), *to = signal_of(j, news);
+    bool fresh;
+    kc_signal_t *from = own_signal(parent, &fresh), *to = news ? signal_of(j, news) : NULL;
 
     if (!from || !to)
-        return;
+        return false;
     kc__job_lock(j);
     bool mine = news->chain == CHAIN_NONE;
     if (mine)
         news->chain = CHAIN_BUSY;
     kc__job_unlock(j);
     if (!mine)
-        return;
+        return true; /* another thread does it, or it is cut off */
     kc_slot_bind(&news->from, from, KC_SIG_ALL & ~KC_SIG_TERMINATE);
-    (void)kc_slot_chain(&news->from, to);
+    bool ok = kc_slot_chain(&news->from, to) == 0;
+    if (!ok)
+        kc_slot_unbind(&news->from);
     kc__job_lock(j);
-    news->chain = CHAIN_BOUND;
+    news->chain = ok ? CHAIN_BOUND : CHAIN_NONE;
     kc__job_unlock(j);
+    return ok;
+}
+
+/* There is nothing to be done for the signals above. */
+static bool is_chained(kc_job_t *j)
+{
+    struct kc_news *news = news_if_any(j);
+
+    kc__job_lock(j);
+    bool chained = news && news->chain != CHAIN_NONE;
+    kc__job_unlock(j);
+    return chained;
 }
 
 kc_signal_t *kc_job_signal(kc_job_t *j)
 {
     bool fresh;
-
     kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j), &fresh);
+    kc_sched_t *s = kc__job_sched(j);
+    bool foreign = kc__hold_for_foreign(s);
     /* While it is held, all above it are there. */
-    if (!signal || !kc__job_hold(j))
-        return signal;
-    for (kc_job_t *at = j; fresh && at->parent && !(kc__job_flags(at->parent) & KC_JOB_ROOT) &&
-                           !(kc__job_word(at) & KC_WORD_FORBID);
-         at = at->parent) {
-        if (!own_signal(at->parent, &fresh))
+    bool held = signal && kc__job_hold(j);
+
+    for (kc_job_t *at = j; held && at->parent && !is_chained(at); at = at->parent) {
+        if ((kc__job_flags(at->parent) & KC_JOB_ROOT) || (kc__job_word(at) & KC_WORD_FORBID))
             break;
-        chain(at->parent, at);
+        if (!chain(at->parent, at)) {
+            signal = NULL;
+            break;
+        }
     }
-    kc__job_release(j, 0);
+    if (held)
+        kc__job_release(j, 0);
+    if (foreign)
+        kc__hold_ends(s);
     return signal;
 }
 

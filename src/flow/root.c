@@ -10,6 +10,9 @@
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
  *          R1  idle: word  load_acquire  job.c J3    what the jobs have written, for who has run
  *                                                    the scheduler
+ *          R4  idle:       load_acquire  job.c J8    a detached job is counted while in a root,
+ *              detached                              no longer when it leaves: if the roots have
+ *                                                    more than that, there are others
  *          R2  shut        fence_seq_cst  news.c E1  shutting before the walk: see there
  *          R3  held_open   load_acquire  launch.c N1 what the last hold has brought: a deadlock
  *                                                    would be reported that is none
@@ -28,6 +31,11 @@ static kc_worker_t *nth(kc_sched_t *s, int i)
 static kc_job_t *root_of(kc_worker_t *w)
 {
     return kc__job_of(w->root);
+}
+
+kc_job_t *kc__root_at(kc_sched_t *s, int i)
+{
+    return root_of(nth(s, i));
 }
 
 kc_job_t *kc__root_for(kc_sched_t *s)
@@ -87,10 +95,15 @@ void kc__roots_shut(kc_sched_t *s)
 
 bool kc__roots_idle(kc_sched_t *s)
 {
+    uint64_t detached = s->leave_detached ? kc_load_acquire(&s->detached) : 0; /* R4 */
+    uint64_t left = 0;
+
     for (int i = 0; i <= s->workers; i++)
-        if ((kc_load_acquire(&nth(s, i)->root->word) & KC_WORD_COUNT) != 1) /* R1 */
-            return false;
-    return true;
+        left += (kc_load_acquire(&nth(s, i)->root->word) & KC_WORD_COUNT) - 1; /* R1 */
+    if (left == 0 || detached == 0)
+        return left == 0;
+    return left == detached / KC_ONE_DETACHED &&
+           detached == kc_load_acquire(&s->detached); /* R4 */
 }
 
 bool kc__roots_held_open(kc_sched_t *s)
@@ -107,11 +120,11 @@ static void report(kc_block_t *block, void *arg)
         return;
     kcoro_t *co = j->task.co;
     kc_task_t *at = co->task;
+    kc_wait_kind_t kind = (kc_wait_kind_t)kc_load_relaxed(&at->kind);
     fprintf(stderr, "kcoro: deadlock: job \"%s\", coroutine %llu, waits for %s%s%s\n",
-            kc_job_name(j), (unsigned long long)co->id,
-            at->kind ? kc__wait_name((kc_wait_kind_t)at->kind) : "its turn",
-            at->kind == KC_WAIT_JOIN ? " of job " : "",
-            at->kind == KC_WAIT_JOIN ? kc_job_name(at->wait->object) : "");
+            kc_job_name(j), (unsigned long long)co->id, kind ? kc__wait_name(kind) : "its turn",
+            kind == KC_WAIT_JOIN ? " of job " : "",
+            kind == KC_WAIT_JOIN ? kc_job_name(at->wait->object) : "");
 }
 
 void kc__roots_report(kc_sched_t *s)
@@ -149,10 +162,11 @@ static bool root_launch(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
+    int64_t at = kc__trace_time(s);
     int rc = kc__job_attach(kc__root_for(s), j);
 
     if (rc == 0) {
-        kc__count(s, KC_COUNT_CREATED);
+        kc__job_created(s, j, at);
         kc__task_submit(&j->task);
     }
     if (foreign)
@@ -167,7 +181,11 @@ void kc__roots_go(kc_task_t *task)
     void (*ended)(void *) = ext->ended;
     void *owner = ext->owner;
 
-    if (!root_launch(j)) {
+    kc_sched_t *s = kc__job_sched(j);
+
+    if (root_launch(j)) {
+        kc__count(s, KC_COUNT_TIMERS);
+    } else {
         kc__job_free(j);
         ended(owner);
     }
@@ -248,7 +266,9 @@ int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
     kc_job_t *root = kc__job_of(task);
     kc__job_ref(root);
     root_launch(root);
+    s->leave_detached = true;
     rc = kc_sched_run(s);
+    s->leave_detached = false;
     kc_sched_destroy(s);
     if (rc == 0)
         rc = kc__job_result(root);

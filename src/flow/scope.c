@@ -90,11 +90,13 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
         return -ENOMEM;
     }
     kc_store_relaxed(&j->refs, 2); /* the tree's and the handle's */
-    kc_store_relaxed(&j->task.word, 1 | KC_WORD_BODY);
+    kc_store_relaxed(&j->task.word, 1 | KC_WORD_BODY | KC_WORD_STARTED);
     kc_store_relaxed(&j->task.worker, t->worker);
     j->task.co = co;
-    kc__count(t->worker->sched, KC_COUNT_CREATED);
+    kc_store_relaxed(&parent->task.kind, KC_WAIT_SCOPE);
+    int64_t at = kc__trace_time(t->worker->sched);
     kc__job_attach_scope(parent, j);
+    kc__job_created(t->worker->sched, j, at);
     s->job = j;
     push_mark(s, t->current);
     co->task = &j->task;
@@ -117,6 +119,7 @@ int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
     while (!kc__job_release_last(j, KC_WORD_BODY));
     remove_mark(s);
     co->task = &parent->task;
+    kc_store_relaxed(&parent->task.kind, KC_WAIT_NONE);
     rc = kc__job_result(j);
     kc__job_unref(j);
     return rc;

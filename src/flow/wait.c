@@ -39,8 +39,12 @@
 const char *kc__wait_name(kc_wait_kind_t kind)
 {
     static const char *const names[KC_WAIT_KINDS] = {
-        [KC_WAIT_NONE] = "",     [KC_WAIT_SLEEP] = "sleep",           [KC_WAIT_PARK] = "park",
-        [KC_WAIT_JOIN] = "join", [KC_WAIT_CHILDREN] = "its children",
+        [KC_WAIT_NONE] = "",
+        [KC_WAIT_SLEEP] = "sleep",
+        [KC_WAIT_PARK] = "park",
+        [KC_WAIT_JOIN] = "join",
+        [KC_WAIT_CHILDREN] = "its children",
+        [KC_WAIT_SCOPE] = "its scope",
     };
 
     return names[kind];
@@ -118,14 +122,15 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
         kc__usage("a call that waits", "inside a handler or dispose (rule G6)");
     if (task->wait != w) /* who drains has published it already */
         task->wait = w;
-    task->kind = (uint8_t)w->kind;
+    kc_store_relaxed(&task->kind, (uint8_t)w->kind);
+    kc__worker_count(t->worker, KC_COUNT_PARKS);
     if (deadline != KC_FOREVER) {
         w->alarm.ring = wait_rings;
         kc__timers_add(&t->worker->alarms, &w->alarm.timer, deadline);
     }
     kc__worker_leave(t, co);
     task->wait = NULL;
-    task->kind = KC_WAIT_NONE;
+    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
     if (kc__timer_pending(&w->alarm.timer))
         kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
     return w->rc;

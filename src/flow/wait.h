@@ -25,6 +25,7 @@ typedef enum {
     KC_WAIT_PARK,
     KC_WAIT_JOIN,
     KC_WAIT_CHILDREN, /* its own, at the end of a scope or body */
+    KC_WAIT_SCOPE,    /* nothing: its body is inside a scope, whose job tells more */
     KC_WAIT_KINDS
 } kc_wait_kind_t;
 

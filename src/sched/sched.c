@@ -33,7 +33,10 @@ enum { MAIN_BIT = KC_IDLE_MEMBERS - 1 };
 
 static pthread_mutex_t old_lock = PTHREAD_MUTEX_INITIALIZER;
 static kc_sched_t *old_scheds; /* L(old_lock) */
-enum { ALL_FLAGS = KC_SCHED_VIRTUAL_TIME | KC_SCHED_REPORT_OVERFLOW | KC_SCHED_MAIN_WORKS };
+enum {
+    ALL_FLAGS = KC_SCHED_VIRTUAL_TIME | KC_SCHED_REPORT_OVERFLOW | KC_SCHED_MAIN_WORKS |
+                KC_SCHED_DUMP_ON_SIGQUIT
+};
 
 kc_time_t kc_now(void)
 {
@@ -191,8 +194,11 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->closing, 0);
     kc_store_relaxed(&s->outside, 0);
     kc_store_relaxed(&s->strays, 0);
+    kc_store_relaxed(&s->detached, 0);
+    s->leave_detached = false;
     kc_store_relaxed(&s->shutting, 0);
     kc_store_relaxed(&s->clock, 0);
+    kc_store_relaxed(&s->recorder, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&s->counter[i], 0);
     for (int i = 0; i < s->workers; i++) {
@@ -230,9 +236,14 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     if (!s)
         return -ENOMEM;
     t->worker = s->main;
-    rc = start_threads(s);
+    t->stacks.lazy = true;
+    if (opts->flags & KC_SCHED_DUMP_ON_SIGQUIT)
+        rc = kc__sight.watch(s);
+    if (rc == 0 && (rc = start_threads(s)) < 0 && (opts->flags & KC_SCHED_DUMP_ON_SIGQUIT))
+        kc__sight.unwatch(s);
     if (rc < 0) {
         t->worker = NULL;
+        t->stacks.lazy = false;
         sched_retire(s);
         return rc;
     }
@@ -283,6 +294,8 @@ static kc_time_t next_due(kc_sched_t *s)
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
 static void pump_end(kc_sched_t *s)
 {
+    for (int i = 0; i < 16 && kc__stack_cool(); i++)
+        ; /* a host's loop does not wait for more than that */
     kc__worker_stop_searching(s->main);
     s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
     s->follow_clock = false;
@@ -526,8 +539,14 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__task_host.shut(s);
     pump_all(s);
     pump_end(s);
+    if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)
+        kc__sight.unwatch(s);
     stop_threads(s, s->workers);
     kc__worker_run_inbox(s->main); /* alarms that were no longer wanted */
+    while (kc__stack_cool())
+        ;
+    t->stacks.lazy = false;
+    kc__sight.end_trace(s);
     t->worker = NULL;
     sched_retire(s);
     return 0;

@@ -10,6 +10,8 @@
 #include "base/block.h"
 #include "base/deque.h"
 #include "base/mpsc.h"
+#include "base/os.h"
+#include "base/trace.h"
 #include "coro/coro.h"
 #include "sched/idle.h"
 #include "sched/queue.h"
@@ -18,6 +20,8 @@
 #include <kcoro/sched.h>
 
 #include <pthread.h>
+
+#define KC_ONE_DETACHED ((uint64_t)1 << 32)
 
 /* kc_sched_t.done: what the thread waits for has come. */
 enum { KC_DONE = 2 };
@@ -57,8 +61,9 @@ typedef struct kc_task {
         void *arg;            /* I  until it starts */
         struct kc_wait *wait; /* O  then: what its body waits for; NULL: nothing */
     };
-    int8_t where;   /* I  where it is to start: a kc_affinity_t                              */
-    uint8_t kind;   /* O  why it waits, for those who look: kc_wait_kind_t                    */
+    int8_t where; /* I  where it is to start: a kc_affinity_t                              */
+    KC_ATOMIC(uint8_t)
+    kind;           /* A  why it waits, a kc_wait_kind_t; its thread writes it, others look */
     uint16_t held;  /* O  locks that its body holds                                          */
     uint32_t depth; /* I  in the tree of jobs                                                */
 } kc_task_t;
@@ -108,6 +113,7 @@ typedef enum {
     KC_COUNT_STEALS,
     KC_COUNT_PARKS,
     KC_COUNT_TIMERS,
+    KC_COUNT_BURIED, /* coroutines that have given their stack back */
     KC_COUNTERS
 } kc_counter_t;
 
@@ -135,6 +141,8 @@ struct kc_worker {
     kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/job.c           */
     pthread_t thread;   /* M                                                                */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes                      */
+    KC_ATOMIC(kcoro_t *)
+    running; /* A  the job's coroutine that its thread runs; NULL: none. Only it writes */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
@@ -157,6 +165,8 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
     KC_ATOMIC(uint32_t) holds;    /* A  leases and pending promises: others may end them       */
     KC_ATOMIC(uint32_t) strays;   /* A  jobs, ever, that a walk from the roots does not find     */
+    KC_ATOMIC(uint64_t) detached; /* A  detached jobs that live, times KC_ONE_DETACHED; changes  */
+    bool leave_detached;          /* M  the pump does not wait for those: kc_run               */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
     int workers;                  /* I */
     uint32_t flags;               /* I */
@@ -168,20 +178,32 @@ struct kc_sched {
     bool until_idle;              /* M  the pump ends when nothing is left */
     bool stoppable;               /* M  ... and when stopped: kc_sched_run */
     const KC_ATOMIC(uint32_t) *
-        done;                    /* M  the pump returns when it is KC_DONE; NULL: no such word */
-    kc_time_t deadline;          /* M  the pump returns then; 0: none */
-    bool virtual_time;           /* I */
-    uint64_t random;             /* M  not 0: the state of the oracle                       */
-    KC_ATOMIC(kc_time_t) clock;  /* A  virtual_time: now; main writes it */
+        done;           /* M  the pump returns when it is KC_DONE; NULL: no such word */
+    kc_time_t deadline; /* M  the pump returns then; 0: none */
+    bool virtual_time;  /* I */
+    uint64_t random;    /* M  not 0: the state of the oracle                       */
+    KC_ATOMIC(kc_recorder_t *) recorder; /* A  where events go; NULL: nobody wants them     */
+    KC_ATOMIC(kc_time_t) clock;          /* A  virtual_time: now; main writes it */
     kc_queue_t again;            /* M  who has yielded while `once`                         */
     int fd, event_fd, timer_fd;  /* M  -1: kc_sched_fd was not called                       */
     KC_ATOMIC(uint32_t) outside; /* A  1: main does not pump, and sleeps on event_fd        */
     KC_ATOMIC(uint32_t) flights; /* A  runs of interval tasks in flight                     */
     struct kc_hub *hub;          /* M  delayed and interval tasks                           */
-    KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  what other threads have done           */
-    kc_worker_t *main;                        /* I */
-    kc_worker_t *worker[KC_MAX_WORKERS];      /* I */
+    kc_worker_t *main;           /* I */
+    kc_worker_t *worker[KC_MAX_WORKERS]; /* I */
+    kc_recorder_t *old_recorder;         /* L(top/trace.c)  kept for the next trace            */
+    struct kc_sched *next_watched;       /* L(top/watch.c)  the next that SIGQUIT dumps         */
+    /* A  what other threads have done: a line that the scheduler's own never look at */
+    KC_ATOMIC(uint64_t) counter[KC_COUNTERS] __attribute__((aligned(KC_CACHE_LINE)));
 };
+
+/* What the top layer does for a scheduler. It defines this table, the only way up to it. */
+struct kc_sight {
+    int (*watch)(kc_sched_t *s);      /* it begins, and asked for dumps: 0 or a negative errno */
+    void (*unwatch)(kc_sched_t *s);   /* it ends: no more of them                              */
+    void (*end_trace)(kc_sched_t *s); /* it ends: so does its trace, if there is one          */
+};
+extern const struct kc_sight kc__sight;
 
 /* ---- worker.c ------------------------------------------------------------------------------ */
 
@@ -205,6 +227,31 @@ KC_INLINE void kc__count(kc_sched_t *s, kc_counter_t what)
         kc__worker_count(w, what);
     else
         kc_add_relaxed(&s->counter[what], 1);
+}
+
+/* Writes e into the trace of s, if it is still on. e.at is 0: now. name: of 32 bytes, or NULL. */
+KC_COLD void kc__sched_record(kc_sched_t *s, kc_event_t e, const char *name);
+
+/* The time, if s is traced; else 0. For events that are known to have happened only later. */
+KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
+{
+    return kc_likely(!kc_load_relaxed(&s->recorder)) ? 0 : kc__os_now();
+}
+
+/* A trace point: while nobody traces, one branch. The arguments are fields of kc_event_t. */
+#define KC_TRACE(s, ...)                                                                          \
+    do {                                                                                          \
+        if (kc_unlikely(kc_load_relaxed(&(s)->recorder) != NULL))                                 \
+            kc__sched_record((s), (kc_event_t){ __VA_ARGS__ }, NULL);                             \
+    } while (0)
+
+/* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
+KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
+{
+    kc_store_relaxed(&w->running, co);
+    if (kc_likely(co != NULL))
+        kc__worker_count(w, KC_COUNT_SWITCHES);
+    KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
 }
 
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);
@@ -275,6 +322,13 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co);
 
 /* The same, and `to`, which has not run yet, runs here and now; co is the next one. */
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* The caller's body is over, and its stack is empty but for the frame that calls. A task that may
+ * start there at once; NULL: the caller should leave. */
+kc_task_t *kc__worker_next_body(kc_worker_t *w);
+
+/* It cannot after all: it stays the next one to be started. */
+void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
 /* The caller's body is over: what is ready goes on, and buries it. */
 _Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task);

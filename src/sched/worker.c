@@ -24,6 +24,8 @@
  *          W4  injector_taken  store_release  W3
  *          W5  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                         left behind
+ *          W6  record:         load_acquire   trace.c T1  the recorder; events would go into
+ *              recorder                                   memory that is not set up yet
  *
  * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
  *          R2 nothing of a thread is kept in a variable over a switch (coro.c, R4): after a hop the
@@ -207,6 +209,7 @@ static bool take_due(kc_worker_t *w)
     kc_time_t now = kc_now();
     for (; (timer = kc__timers_pop(&w->alarms, now)); any = true) {
         kc_alarm_t *alarm = kc_container_of(timer, kc_alarm_t, timer);
+        kc__worker_count(w, KC_COUNT_TIMERS);
         alarm->ring(alarm);
     }
     return (timed && kc__hub_start_due(s->hub, now)) || any;
@@ -301,6 +304,7 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
 static KC_NOINLINE bool look_around(kc_worker_t *w)
 {
     w->budget = BUDGET;
+    kc__stack_cool();
     take_due(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
      * deque now: somebody who has just searched may have missed it. */
@@ -360,8 +364,10 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
         co->inner = me;
         kc_store_relaxed(&me->state, KC_CORO_CALLING); /* nobody else may resume or destroy it */
     }
-    kcoro_t *to = next(t->worker);
-    return to ? entry_of(to) : t->root;
+    kcoro_t *run = next(t->worker);
+    if (kc_likely(run != co))
+        kc__worker_runs(t->worker, run);
+    return run ? entry_of(run) : t->root;
 }
 
 KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
@@ -411,16 +417,38 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
         co->inner = me;
         kc_store_relaxed(&me->state, KC_CORO_CALLING);
     }
+    kc__worker_runs(t->worker, to);
     return kc__coro_switch(t, me, to);
+}
+
+kc_task_t *kc__worker_next_body(kc_worker_t *w)
+{
+    if (w->ready.head || w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
+        (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0) || stopped(w))
+        return NULL;
+    kc_task_t *task = pop_fresh(w);
+    if (!task)
+        return NULL;
+    w->budget--;
+    kc_store_relaxed(&task->worker, w);
+    return task;
+}
+
+void kc__worker_put_back(kc_worker_t *w, kc_task_t *task)
+{
+    kc__queue_push_front(&w->fresh, &task->block);
 }
 
 /* On the next stack: the task's own is at rest for good. */
 static void bury(void *arg)
 {
     kc_task_t *task = arg;
+    kcoro_t *co = task->co;
+    kc_thread_t *t = kc__thread();
 
-    kc__coro_task_end(kc__thread(), task->co);
-    kc__task_host.ended(task);
+    kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__task_host.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
+    kc__coro_task_end(t, co);
 }
 
 void kc__worker_end(kcoro_t *me, kc_task_t *task)
@@ -439,8 +467,9 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
     } else {
         to = next(w);
     }
-    to = to && to != t->root ? entry_of(to) : t->root;
-    kc__coro_switch_then(t, me, to, true, bury, task);
+    to = to == t->root ? NULL : to;
+    kc__worker_runs(w, to);
+    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task);
     kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
 }
 
@@ -456,7 +485,23 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 {
     kc_store_relaxed(&co->state, KCORO_READY);
     kcoro_t *run = next(t->worker);
+    kc__worker_runs(t->worker, run);
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, false, post, co);
+}
+
+void kc__sched_record(kc_sched_t *s, kc_event_t e, const char *name)
+{
+    kc_recorder_t *r = kc_load_acquire(&s->recorder); /* W6 */
+    kc_worker_t *w = kc__worker();
+
+    int lane = !w || w->sched != s   ? s->workers + KC_LANE_OTHERS
+               : w->index == KC_MAIN ? s->workers + KC_LANE_MAIN
+                                     : w->index;
+
+    if (e.kind == KC_EVENT_PRESENT || e.kind == KC_EVENT_RUNS)
+        lane = s->workers + KC_LANE_BEFORE;
+    if (r)
+        kc__trace_record(r, (unsigned)lane, e, name);
 }
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */
@@ -466,6 +511,7 @@ static void enter(kcoro_t *co)
     kc_thread_t *t = kc__thread();
 
     kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
+    kc__worker_runs(t->worker, co);
     kc__coro_switch(t, t->root, entry_of(co));
 }
 
@@ -520,6 +566,7 @@ static bool steal(kc_worker_t *w)
         while (from != w && got == KC_STEAL_LOST)
             got = kc__deque_steal(&from->deque, &task);
         if (got == KC_STEAL_GOT) {
+            kc__worker_count(w, KC_COUNT_STEALS);
             keep_fresh(w, task);
             return true;
         }
@@ -580,6 +627,8 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
             return;
         kc__relax();
     }
+    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool())
+        ;
     if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
         until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
     bool searching = w->searching;
@@ -603,6 +652,7 @@ void *kc__worker_main(void *arg)
     if (!t)
         return NULL;
     t->worker = w;
+    t->stacks.lazy = true;
     while (!kc_load_acquire(&w->sched->closing)) { /* W5 */
         if (kc__worker_run_ready(w) || search(w))
             continue;
@@ -610,6 +660,7 @@ void *kc__worker_main(void *arg)
     }
     kc__worker_stop_searching(w);
     take_inbox(w); /* alarms that were no longer wanted */
+    t->stacks.lazy = false;
     t->worker = NULL;
     return NULL;
 }
@@ -642,6 +693,7 @@ void kc__worker_reset(kc_worker_t *w)
     w->oracle = false;
     w->once = false;
     kc_store_relaxed(&w->awake, KC_ASLEEP);
+    kc_store_relaxed(&w->running, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&w->counter[i], 0);
     kc__timers_init(&w->alarms, 0);

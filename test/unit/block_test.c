@@ -25,12 +25,12 @@ static kc_block_t *get(kc_block_cache_t *cache)
 TEST(blocks_are_handed_out_oldest_first)
 {
     enum { N = 64 };
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
     kc_block_t *block[N];
 
     for (int i = 0; i < N; i++)
         block[i] = get(&cache);
-    CHECK_EQ(cache.count, 0);
+    CHECK(!cache.out && !cache.in && cache.batches == 0);
     for (int i = 0; i < N; i++)
         kc__block_put(&cache, block[i]);
     for (int i = 0; i < N; i++)
@@ -39,19 +39,19 @@ TEST(blocks_are_handed_out_oldest_first)
 
 TEST(a_free_block_keeps_its_mark_until_it_is_handed_out)
 {
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
     kc_block_t *block = get(&cache);
 
     kc__block_put(&cache, block);
     CHECK_EQ(kc_load_relaxed(&block->magic), KC_BLOCK_FREE);
-    for (uint32_t left = cache.count; left > 1; left--)
+    while (cache.out)
         CHECK(get(&cache) != block);
     CHECK_PTR(get(&cache), block);
 }
 
 TEST(debug_mode_never_hands_a_block_out_again)
 {
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
 
     setenv("KCORO_DEBUG", "1", 1);
     kc_block_t *block = get(&cache);
@@ -67,7 +67,7 @@ TEST(debug_mode_never_hands_a_block_out_again)
 TEST(blocks_lie_dense_and_are_aligned_to_cache_lines)
 {
     enum { N = 1000 };
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
     char *low = NULL, *high = NULL;
 
     for (int i = 0; i < N; i++) {
@@ -88,7 +88,7 @@ static void count(kc_block_t *block, void *arg)
 TEST(each_visits_every_block_in_use_and_no_other)
 {
     enum { N = 3000 }; /* more than a chunk */
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
     static kc_block_t *block[N];
     int seen = 0;
 
@@ -112,7 +112,7 @@ static int parcels;
 
 static void *thread_trades(void *arg)
 {
-    kc_block_cache_t cache = { NULL, NULL, 0 };
+    kc_block_cache_t cache = { 0 };
 
     for (int round = 0; round < ROUNDS; round++) {
         kc_block_t *mine[HELD];
@@ -130,7 +130,7 @@ static void *thread_trades(void *arg)
         }
     }
     kc__block_cache_drain(&cache);
-    CHECK_EQ(cache.count, 0);
+    CHECK(!cache.out && !cache.in && cache.batches == 0);
     return arg;
 }
 

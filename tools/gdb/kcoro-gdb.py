@@ -36,7 +36,8 @@ RENAMED = {
     "riscv:rv64": {"s0": "fp", "pc": "pc"},
 }
 STACK_POINTER = {"i386:x86-64": "rsp", "aarch64": "sp", "riscv:rv64": "sp"}
-NOT_REGISTERS = {"fp_control", "unused"}
+TASK = 4  # KC_CORO_TASK
+NOT_REGISTERS = {"fp_control", "result"}
 
 
 def number(value):
@@ -66,6 +67,8 @@ class Coroutine:
     def describe(self):
         if self.is_root:
             return "a thread's own stack"
+        if number(self.value["block"]["flags"]) & TASK:
+            return "the body of a job"
         return str(self.value["fn"]).split()[-1].strip("<>")
 
 
@@ -116,7 +119,7 @@ class CoroutineUnwinder(Unwinder):
         frame = self.chosen.frame()
         word = gdb.lookup_type("unsigned long")
         for field in frame.type.fields():
-            if field.name in NOT_REGISTERS:
+            if not field.name or field.name in NOT_REGISTERS:  # the control words have no name
                 continue
             name = RENAMED[arch].get(field.name, field.name)
             value = frame[field.name].cast(word)

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * export.c - the file of a trace: all lanes merged by time, as JSON for Chrome and Perfetto.
+ *
+ * WHAT     Each lane is in order of time, so the next event is the earliest of all lanes' next. A
+ *          table of the jobs that live at that time gives each a number; an address that comes
+ *          again after its job has ended is another job. The memory is one chunk for each lane, a
+ *          word for each chunk, and the table.
+ *
+ * SHAPE    a job       "b" ... "e", cat "job", id: its number; a track of its own
+ *          a thread    "B" ... "E", cat "run": which job it runs; a scope's time is its job's
+ *          an event    "i", cat "event", name: JOB_CREATE...
+ *          an arrow    "s" at the wake or cancel, "f" where the job runs next; cat "flow"
+ *          The end closes what is open.
+ *
+ * RULES    R1 a job's "b" comes before all that names it, its "e" after: an event about a job that
+ *             is not in the table names no job ("job": 0). That may be when events were dropped, or
+ *             when two threads that share a lane have recorded in another order.
+ *          R2 What was there before the trace began is in the table from the start, but hidden:
+ *             the walk that has found it took its time, and may have met some that were created
+ *             meanwhile. It gets its "b" when an event names it or one below it, or at the end.
+ */
+#include "base/os.h"
+#include "flow/job.h"
+#include "top/trace.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- jobs that live ------------------------------------------------------------------------- */
+
+typedef struct {
+    uintptr_t key;       /* its address; 0: this place is free      */
+    uint64_t id, parent; /* parent 0: nobody's child                */
+    uintptr_t above;     /* the address of its parent; 0: nobody's  */
+    uintptr_t below;     /* while it is shown: who asked for it     */
+    uint64_t arrow;      /* leads to where it runs next; 0: none    */
+    uint32_t flags;
+    uint8_t state;
+    bool hidden; /* it was there before, and has no "b" yet */
+    char name[KC_NAME_SIZE];
+} entry_t;
+
+typedef struct {
+    kc_sched_t *sched;
+    kc_trace_t *trace;
+    FILE *out;
+    entry_t *table; /* open addressing, a power of two */
+    size_t size, used;
+    uint64_t last_id, last_arrow;
+    struct {
+        uint32_t chunk, at, count; /* the chunk that is being read; the next slot; slots there */
+        kc_event_t *events;
+        bool open; /* a "B" is open                                                           */
+        uintptr_t ran;  /* the job that ran when the trace began, until a RUN is seen; 0: none */
+        int64_t ran_at; /* it was seen to run at that time                                     */
+    } lane[KC_MAX_WORKERS + KC_LANES_MORE];
+    unsigned lanes;
+    uint8_t *owner; /* of each chunk: its lane */
+    uint32_t *slots;
+} export_t;
+
+static size_t place(const export_t *x, uintptr_t key)
+{
+    return (size_t)((key / KC_BLOCK_SIZE) * 0x9e3779b97f4a7c15u >> 20) & (x->size - 1);
+}
+
+static entry_t *lookup(export_t *x, uintptr_t key)
+{
+    for (size_t i = place(x, key); key && x->size; i = (i + 1) & (x->size - 1)) {
+        if (x->table[i].key == key)
+            return &x->table[i];
+        if (x->table[i].key == 0)
+            break;
+    }
+    return NULL;
+}
+
+static void put(export_t *x, const entry_t *e)
+{
+    size_t i = place(x, e->key);
+
+    while (x->table[i].key)
+        i = (i + 1) & (x->size - 1);
+    x->table[i] = *e;
+}
+
+static bool make_room(export_t *x)
+{
+    entry_t *old = x->table;
+    size_t before = x->size;
+
+    if (x->used * 2 < x->size)
+        return true;
+    x->table = kc__alloc((before ? before * 2 : 256) * sizeof *old);
+    if (!x->table) {
+        x->table = old;
+        return x->used + 1 < x->size;
+    }
+    x->size = before ? before * 2 : 256;
+    for (size_t i = 0; i < before; i++)
+        if (old[i].key)
+            put(x, &old[i]);
+    kc__free(old);
+    return true;
+}
+
+/* Those behind it that would no longer be found move up. */
+static void take_out(export_t *x, entry_t *e)
+{
+    size_t hole = (size_t)(e - x->table), mask = x->size - 1;
+
+    x->used--;
+    for (size_t i = (hole + 1) & mask; x->table[i].key; i = (i + 1) & mask) {
+        size_t home = place(x, x->table[i].key);
+        if (((i - home) & mask) < ((i - hole) & mask))
+            continue;
+        x->table[hole] = x->table[i];
+        hole = i;
+    }
+    x->table[hole].key = 0;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+/* How many bytes of well-formed UTF-8 stand at s; 0: none. */
+static size_t utf8(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+
+    if (s[0] > 0xf4 || (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+/* The characters of a string, without the quotes. */
+static void put_text(FILE *out, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+
+    for (size_t n; *s; s += n ? n : 1) {
+        n = utf8(s);
+        if (n == 0)
+            fputs("\\ufffd", out);
+        else if (*s == '"' || *s == '\\')
+            fprintf(out, "\\%c", *s);
+        else if (*s < 0x20 || *s == 0x7f)
+            fprintf(out, "\\u%04x", *s);
+        else
+            fwrite(s, 1, n, out);
+    }
+}
+
+/* What all events have; the caller adds the rest and closes it. */
+static void begin(export_t *x, const char *ph, unsigned lane, int64_t at)
+{
+    int64_t ns = at > x->trace->began ? at - x->trace->began : 0;
+
+    fprintf(x->out, ",\n{\"ph\":\"%s\",\"pid\":1,\"tid\":%u,\"ts\":%" PRId64 ".%03d", ph, lane + 1,
+            ns / 1000, (int)(ns % 1000));
+}
+
+static void put_name(export_t *x, const entry_t *e)
+{
+    fputs(",\"name\":\"", x->out);
+    if (e && e->name[0])
+        put_text(x->out, e->name);
+    else if (e)
+        fprintf(x->out, "%s %" PRIu64,
+                e->flags & KC_JOB_SCOPE     ? "scope"
+                : e->flags & KC_JOB_GROUP   ? "group"
+                : e->flags & KC_JOB_PROMISE ? "promise"
+                                            : "job",
+                e->id);
+    else
+        fputs("job ?", x->out);
+    fputc('"', x->out);
+}
+
+static const char *state_name(unsigned state)
+{
+    static const char *const names[] = { "ACTIVE", "CANCELLING", "CANCELLED", "COMPLETED",
+                                         "FAILED" };
+
+    return names[state];
+}
+
+/* An "i": the caller adds further arguments and closes both. */
+static void begin_instant(export_t *x, const kc_event_t *e, unsigned lane, const char *name,
+                          uint64_t job)
+{
+    begin(x, "i", lane, e->at);
+    fprintf(x->out, ",\"s\":\"t\",\"cat\":\"event\",\"name\":\"%s\",\"args\":{\"job\":%" PRIu64,
+            name, job);
+}
+
+static void end_job(export_t *x, const entry_t *j, unsigned lane, int64_t at)
+{
+    begin(x, "e", lane, at);
+    fprintf(x->out, ",\"cat\":\"job\",\"id\":%" PRIu64, j->id);
+    put_name(x, j);
+    fprintf(x->out, ",\"args\":{\"state\":\"%s\"", state_name(j->state));
+}
+
+/* Its number, and its "b". */
+static void begin_job(export_t *x, entry_t *j, const entry_t *parent, unsigned lane, int64_t at)
+{
+    j->hidden = false;
+    j->id = ++x->last_id;
+    j->parent = parent ? parent->id : 0;
+    begin(x, "b", lane, at);
+    fprintf(x->out, ",\"cat\":\"job\",\"id\":%" PRIu64, j->id);
+    put_name(x, j);
+    fprintf(x->out, ",\"args\":{\"parent\":%" PRIu64 ",\"state\":\"%s\"}}", j->parent,
+            state_name(j->state));
+}
+
+/* R2: j gets its "b", and before it those above it that have none. */
+static void show(export_t *x, entry_t *j)
+{
+    entry_t *up;
+
+    for (j->below = 0; (up = lookup(x, j->above)) != NULL && up->hidden; j = up)
+        up->below = j->key;
+    for (; j; j = lookup(x, j->below))
+        begin_job(x, j, lookup(x, j->above), x->lanes - 1, x->trace->began);
+}
+
+static entry_t *find(export_t *x, uintptr_t key)
+{
+    entry_t *j = lookup(x, key);
+
+    if (j && j->hidden)
+        show(x, j);
+    return j;
+}
+
+/* ---- one event ------------------------------------------------------------------------------ */
+
+/* A job enters the table. NULL: no memory. */
+static entry_t *add(export_t *x, const kc_event_t *e, const char *name, bool hidden)
+{
+    entry_t j = {
+        .key = e->job, .above = e->other, .flags = (uint32_t)e->value, .hidden = hidden
+    };
+
+    j.state = e->state;
+    if (!make_room(x)) {
+        x->trace->dropped++;
+        return NULL;
+    }
+    if (name)
+        memcpy(j.name, name, sizeof j.name - 1);
+    put(x, &j);
+    x->used++;
+    return lookup(x, e->job);
+}
+
+static void create(export_t *x, const kc_event_t *e, unsigned lane, const char *name)
+{
+    entry_t *old = lookup(x, e->job);
+
+    if (old && !old->hidden) { /* its end was dropped */
+        end_job(x, old, lane, e->at);
+        fputs("}}", x->out);
+    }
+    if (old) /* hidden: it is the same one */
+        take_out(x, old);
+    entry_t *parent = find(x, e->other), *j = add(x, e, name, false);
+    if (!j)
+        return;
+    parent = find(x, e->other); /* the table may have moved */
+    begin_job(x, j, parent, lane, e->at);
+    begin_instant(x, e, lane, "JOB_CREATE", j->id);
+    fprintf(x->out, "}}");
+    if (j->parent) {
+        begin_instant(x, e, lane, "JOB_CHILD_ATTACH", j->id);
+        fprintf(x->out, ",\"parent\":%" PRIu64 "}}", j->parent);
+    }
+}
+
+static void finalize(export_t *x, const kc_event_t *e, unsigned lane)
+{
+    entry_t *j = find(x, e->job);
+    int reason = (int)(uint32_t)e->other;
+
+    begin_instant(x, e, lane, "JOB_STATE", j ? j->id : 0);
+    fprintf(x->out, ",\"state\":\"%s\"}}", state_name(e->state));
+    begin_instant(x, e, lane, "JOB_FINALIZE", j ? j->id : 0);
+    fprintf(x->out, ",\"state\":\"%s\",\"code\":%d,\"reason\":%d}}", state_name(e->state),
+            e->value, reason);
+    if (!j)
+        return;
+    j->state = e->state;
+    end_job(x, j, lane, e->at);
+    fprintf(x->out, ",\"code\":%d,\"reason\":%d}}", e->value, reason);
+    take_out(x, j);
+}
+
+static void state(export_t *x, const kc_event_t *e, unsigned lane)
+{
+    static const char *const by[] = { "library", "parent", "child",    "body",
+                                      "timeout", "grace",  "shutdown", "user" };
+    entry_t *j = find(x, e->job);
+
+    begin_instant(x, e, lane, "JOB_STATE", j ? j->id : 0);
+    fprintf(x->out, ",\"state\":\"%s\",\"by\":\"%s\",\"reason\":%d}}", state_name(e->state),
+            by[e->by], e->value);
+    if (j)
+        j->state = e->state;
+}
+
+/* An arrow from here to where j runs next. */
+static void shoot(export_t *x, const kc_event_t *e, unsigned lane, entry_t *j, const char *name)
+{
+    if (!j)
+        return;
+    j->arrow = ++x->last_arrow;
+    begin(x, "s", lane, e->at);
+    fprintf(x->out, ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%" PRIu64 "}", name, j->arrow);
+}
+
+static void wait_or_cancel(export_t *x, const kc_event_t *e, unsigned lane)
+{
+    entry_t *j = find(x, e->job), *other = find(x, e->other);
+    bool cancel = e->kind == KC_EVENT_CANCEL_REQ;
+
+    begin_instant(x, e, lane,
+                  cancel                          ? "JOB_CANCEL_REQ"
+                  : e->kind == KC_EVENT_WAIT_WAKE ? "JOB_WAIT_WAKE"
+                                                  : "JOB_WAIT_REGISTER",
+                  j ? j->id : 0);
+    fprintf(x->out, ",\"%s\":%" PRIu64, cancel ? "from" : "waiter", other ? other->id : 0);
+    if (cancel)
+        fprintf(x->out, ",\"reason\":%d", e->value);
+    fputs("}}", x->out);
+    if (cancel)
+        shoot(x, e, lane, j, "cancel");
+    else if (e->kind == KC_EVENT_WAIT_WAKE)
+        shoot(x, e, lane, other, "wake");
+}
+
+static void stop_running(export_t *x, unsigned lane, int64_t at)
+{
+    if (!x->lane[lane].open)
+        return;
+    begin(x, "E", lane, at);
+    fputc('}', x->out);
+    x->lane[lane].open = false;
+}
+
+/* The thread of this lane runs the body of job; 0: none. */
+static void run(export_t *x, uintptr_t job, unsigned lane, int64_t at)
+{
+    entry_t *j = find(x, job);
+
+    stop_running(x, lane, at);
+    if (!job)
+        return;
+    if (!j && add(x, &(kc_event_t){ .job = job }, NULL, true))
+        j = find(x, job); /* it was there before, and has run before the walk came to it */
+    uint64_t arrow = j ? j->arrow : 0;
+    if (j)
+        j->arrow = 0;
+    for (entry_t *up; j && (j->flags & KC_JOB_SCOPE) && (up = find(x, j->above)); j = up) {
+        arrow = up->arrow ? up->arrow : arrow;
+        up->arrow = 0;
+    }
+    begin(x, "B", lane, at);
+    fputs(",\"cat\":\"run\"", x->out);
+    put_name(x, j);
+    fprintf(x->out, ",\"args\":{\"job\":%" PRIu64 "}}", j ? j->id : 0);
+    x->lane[lane].open = true;
+    if (arrow) {
+        begin(x, "f", lane, at);
+        fprintf(x->out, ",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"arrow\",\"id\":%" PRIu64 "}",
+                arrow);
+    }
+}
+
+/* This lane's first RUN, of `next`, or the end: what was found running had run from the start. */
+static void ran_before(export_t *x, unsigned lane, uintptr_t next, int64_t at)
+{
+    uintptr_t job = x->lane[lane].ran;
+
+    x->lane[lane].ran = 0;
+    if (job && job != next && at > x->lane[lane].ran_at && lookup(x, job))
+        run(x, job, lane, x->trace->began);
+}
+
+/* Of the lane with what was there before. */
+static void event_before(export_t *x, const kc_event_t *e, const char *name)
+{
+    if (e->kind == KC_EVENT_RUNS) {
+        x->lane[e->value].ran = e->job;
+        x->lane[e->value].ran_at = e->at;
+    } else if (!lookup(x, e->job)) {
+        add(x, e, name, true);
+    }
+}
+
+static void one_event(export_t *x, const kc_event_t *e, unsigned lane, const char *name)
+{
+    switch ((kc_event_kind_t)e->kind) {
+    case KC_EVENT_RUN:
+        ran_before(x, lane, e->job, e->at);
+        run(x, e->job, lane, e->at);
+        break;
+    case KC_EVENT_CREATE:
+        create(x, e, lane, name);
+        break;
+    case KC_EVENT_STATE:
+        state(x, e, lane);
+        break;
+    case KC_EVENT_FINALIZE:
+        finalize(x, e, lane);
+        break;
+    case KC_EVENT_CANCEL_REQ:
+    case KC_EVENT_WAIT_REGISTER:
+    case KC_EVENT_WAIT_WAKE:
+        wait_or_cancel(x, e, lane);
+        break;
+    case KC_EVENT_NAME:
+    case KC_EVENT_RUNS:
+    case KC_EVENT_PRESENT:
+        break;
+    }
+}
+
+/* ---- merging -------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, void *data, size_t size, off_t at)
+{
+    char *to = data;
+
+    while (size > 0) {
+        ssize_t n = pread(fd, to, size, at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return false;
+        to += n;
+        at += n;
+        size -= (size_t)n;
+    }
+    return true;
+}
+
+/* Whose each chunk is. */
+static int read_headers(export_t *x)
+{
+    uint32_t n = kc_load_relaxed(&x->trace->chunks);
+
+    x->owner = kc__alloc(n + 1);
+    x->slots = kc__alloc((n + 1) * sizeof *x->slots);
+    if (!x->owner || !x->slots)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        kc_event_t head = { 0 };
+        if (read_all(x->trace->spill, &head, sizeof head, (off_t)i * KC_CHUNK_SIZE)) {
+            x->owner[i] = (uint8_t)head.job;
+            x->slots[i] = (uint32_t)head.other; /* 0: it was not written */
+        }
+    }
+    return 0;
+}
+
+/* The next event of a lane; NULL: it has no more. */
+static const kc_event_t *peek(export_t *x, unsigned i)
+{
+    uint32_t n = kc_load_relaxed(&x->trace->chunks);
+
+    while (x->lane[i].at >= x->lane[i].count) {
+        uint32_t k = x->lane[i].chunk;
+        while (k < n && (x->slots[k] == 0 || x->owner[k] != i))
+            k++;
+        if (k >= n)
+            return NULL;
+        x->lane[i].chunk = k + 1;
+        x->lane[i].at = 1;
+        x->lane[i].count = x->slots[k];
+        if (!read_all(x->trace->spill, x->lane[i].events, x->slots[k] * sizeof(kc_event_t),
+                      (off_t)k * KC_CHUNK_SIZE))
+            x->lane[i].count = 0;
+    }
+    return &x->lane[i].events[x->lane[i].at];
+}
+
+/* The name of an event, and the lane goes on. */
+static const char *pass(export_t *x, unsigned lane, const kc_event_t *e)
+{
+    x->lane[lane].at += 1 + e->named;
+    return e->named ? (const char *)(e + 1) : NULL;
+}
+
+static void merge(export_t *x)
+{
+    unsigned before = x->lanes - KC_LANES_MORE + KC_LANE_BEFORE;
+
+    for (const kc_event_t *e; (e = peek(x, before)) != NULL;)
+        event_before(x, e, pass(x, before, e));
+    for (;;) {
+        const kc_event_t *first = NULL;
+        unsigned lane = 0;
+        for (unsigned i = 0; i < before; i++) {
+            const kc_event_t *e = peek(x, i);
+            if (e && (!first || e->at < first->at)) {
+                first = e;
+                lane = i;
+            }
+        }
+        if (!first)
+            return;
+        one_event(x, first, lane, pass(x, lane, first));
+    }
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static void put_metadata(export_t *x)
+{
+    static const char *const more[] = { "main", "other threads", "before the trace" };
+
+    fputs(
+        "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
+        "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"ts\":0,\"name\":\"process_name\",\"args\":{\"name\":"
+        "\"kcoro ",
+        x->out);
+    put_text(x->out, x->sched->name);
+    fputs("\"}}", x->out);
+    for (unsigned i = 0; i < x->lanes; i++) {
+        begin(x, "M", i, 0);
+        fputs(",\"name\":\"thread_name\",\"args\":{\"name\":\"", x->out);
+        if (i < (unsigned)x->sched->workers)
+            fprintf(x->out, "worker %u", i);
+        else
+            fputs(more[i - (unsigned)x->sched->workers], x->out);
+        fputs("\"}}", x->out);
+    }
+}
+
+static void put_end(export_t *x)
+{
+    int64_t at = x->trace->ended;
+
+    for (unsigned i = 0; i < x->lanes; i++) {
+        ran_before(x, i, 0, at);
+        stop_running(x, i, at);
+    }
+    for (size_t i = 0; i < x->size; i++)
+        if (x->table[i].key)
+            (void)find(x, x->table[i].key);
+    for (size_t i = 0; i < x->size; i++)
+        if (x->table[i].key) {
+            end_job(x, &x->table[i], x->lanes - 1, at);
+            fputs("}}", x->out);
+        }
+    fprintf(x->out,
+            "\n],\"otherData\":{\"clock\":\"CLOCK_MONOTONIC\",\"began_ns\":%" PRId64
+            ",\"dropped\":%" PRIu64 "}}\n",
+            x->trace->began, x->trace->dropped);
+}
+
+int kc__trace_export(kc_sched_t *s, kc_trace_t *t, unsigned lanes, kc_event_t **buffer)
+{
+    export_t *x = kc__alloc(sizeof *x);
+    int rc = x ? 0 : -ENOMEM;
+
+    if (x) {
+        *x = (export_t){ .sched = s, .trace = t, .out = t->out, .lanes = lanes };
+        for (unsigned i = 0; i < lanes; i++)
+            x->lane[i].events = buffer[i];
+        rc = read_headers(x);
+        put_metadata(x);
+        if (rc == 0)
+            merge(x);
+        put_end(x);
+        kc__free(x->table);
+        kc__free(x->owner);
+        kc__free(x->slots);
+        kc__free(x);
+    }
+    bool bad = ferror(t->out);
+    if (fclose(t->out) != 0)
+        return -errno;
+    return bad ? -EIO : rc;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dump_test.c - E2: the tree of jobs, while the program runs and when it hangs.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <kcoro/kcoro.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static kc_sched_t *make(int workers, uint32_t flags)
+{
+    kc_sched_t *s;
+
+    CHECK_EQ(
+        kc_sched_create(&(kc_sched_opts_t){ .workers = workers, .flags = flags, .name = "d" }, &s),
+        0);
+    return s;
+}
+
+static char *dump(kc_sched_t *s)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    CHECK(f);
+    CHECK_EQ(kc_dump(s, f), 0);
+    CHECK_EQ(fclose(f), 0);
+    return text;
+}
+
+#define SAYS(text, what) CHECK_(strstr((text), (what)) != NULL, text, what)
+#define NEVER_SAYS(text, what) CHECK_(strstr((text), (what)) == NULL, text, what)
+#define CHECK_(cond, text, what) ((cond) ? (void)0 : FAIL("\"%s\" in:\n%s", what, text))
+
+static int sleeps(void *arg)
+{
+    (void)arg;
+    return kc_sleep(KC_SEC(1000));
+}
+
+static int nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void run(kc_sched_t *s, kc_fn_t fn)
+{
+    CHECK_EQ(kc_launch_job(fn, s, &(kc_launch_opts_t){ .sched = s, .name = "top" }, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+}
+
+static kc_launch_opts_t named(const char *name)
+{
+    return (kc_launch_opts_t){ .name = name };
+}
+
+/* ---- what a line says ----------------------------------------------------------------------- */
+
+static int parks(void *arg)
+{
+    (void)arg;
+    kcoro_park();
+    return 0;
+}
+
+static int joins(void *arg)
+{
+    return kc_job_join(arg);
+}
+
+static int shields(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK_EQ(kc_sleep(KC_MS(10)), 0);
+    kc_shield_end();
+    return 0;
+}
+
+static int all_kinds(void *arg)
+{
+    kc_scope_t scope;
+    kc_job_t *sleeper, *group, *j;
+    kc_deferred_t *promise;
+    kc_launch_opts_t opts = named("sleeper");
+
+    CHECK_EQ(kc_scope_begin(&scope, &(kc_scope_opts_t){ .name = "scope" }), 0);
+    CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, &sleeper), 0);
+    opts = named("parker");
+    CHECK_EQ(kc_launch_job(parks, NULL, &opts, NULL), 0);
+    opts = named("joiner");
+    CHECK_EQ(kc_launch_job(joins, sleeper, &opts, NULL), 0);
+    opts = named("shielded");
+    CHECK_EQ(kc_launch_job(shields, NULL, &opts, &j), 0);
+    opts = named("group");
+    CHECK_EQ(kc_group_create(&opts, &group), 0);
+    opts = named("promise");
+    opts.parent = group;
+    CHECK_EQ(kc_promise(&opts, &promise), 0);
+    CHECK_EQ(kc_launch_job(nothing, NULL, &(kc_launch_opts_t){ .name = "gone" }, NULL), 0);
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    opts = named("late");
+    CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
+    CHECK(kc_job_cancel(j, -EINTR));
+    char *text = dump(arg);
+    SAYS(text, "kcoro: scheduler \"d\", 0 workers, 9 jobs\n");
+    SAYS(text, "\n  job \"top\", coroutine ");
+    SAYS(text, ", ACTIVE, inside its scope, 1 below\n"
+               "    scope \"scope\", ACTIVE, runs on the main thread, 6 below\n");
+    SAYS(text, "\n      job \"sleeper\", coroutine ");
+    SAYS(text, ", ACTIVE, waits for sleep\n");
+    SAYS(text, ", ACTIVE, waits for park\n");
+    SAYS(text, ", ACTIVE, waits for join\n");
+    SAYS(text, ", CANCELLING (-4, Interrupted system call), shielded, waits for sleep\n");
+    SAYS(text, "\n      group \"group\", ACTIVE, open, 1 below\n"
+               "        promise \"promise\", ACTIVE, open\n");
+    SAYS(text, "\n      job \"late\", ACTIVE, not started\n");
+    NEVER_SAYS(text, "gone");
+    free(text);
+    kc_deferred_release(promise);
+    CHECK_EQ(kc_group_close(group), 0);
+    kc_job_release(group);
+    kc_job_release(j);
+    kc_job_release(sleeper);
+    CHECK(kc_job_cancel(kc_scope_job(&scope), 0));
+    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
+    return 0;
+}
+
+TEST(each_job_says_its_name_coroutine_state_reason_and_what_it_waits_for)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+
+    run(s, all_kinds);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static int returns_first(void *arg)
+{
+    (void)arg;
+    return kc_launch(sleeps, NULL);
+}
+
+static int looks(void *arg)
+{
+    kc_job_t *j;
+
+    CHECK_EQ(kc_launch_job(returns_first, NULL, NULL, &j), 0);
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    char *text = dump(arg);
+    SAYS(text, "job, ACTIVE, has returned, 1 below\n");
+    free(text);
+    kc_job_drop(j);
+    return 0;
+}
+
+TEST(a_job_whose_body_has_returned_says_so)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+
+    run(s, looks);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static int thousands(void *arg)
+{
+    kc_job_t *group;
+
+    CHECK_EQ(kc_group_create(NULL, &group), 0);
+    for (int i = 0; i < 2000; i++) {
+        kc_launch_opts_t opts = { .parent = group, .name = i % 2 ? "odd" : "even" };
+        CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
+    }
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    char *text = dump(arg);
+    size_t lines = 0;
+    for (char *p = text; (p = strchr(p, '\n')) != NULL; p++)
+        lines += strncmp(p + 1 + strspn(p + 1, " "), "at ", 3) != 0;
+    CHECK_EQ(lines, 7); /* head, top, group, twice a job and how many more; the end */
+    SAYS(text, "2000 below");
+    SAYS(text, "        x 999 more like this\n");
+    free(text);
+    kc_job_cancel(group, 0);
+    kc_job_release(group);
+    return 0;
+}
+
+TEST(siblings_that_say_the_same_are_folded)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+
+    run(s, thousands);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static int deep(void *arg)
+{
+    int *left = arg;
+
+    if (--*left > 0)
+        CHECK_EQ(kc_launch(deep, left), 0);
+    return kc_sleep(KC_SEC(1000));
+}
+
+static int looks_deep(void *arg)
+{
+    int left = 3000;
+    kc_job_t *j;
+
+    CHECK_EQ(kc_launch_job(deep, &left, NULL, &j), 0);
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    CHECK_EQ(left, 0);
+    free(dump(arg));
+    kc_job_drop(j);
+    return 0;
+}
+
+TEST(a_tree_3000_deep_needs_no_deep_stack)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+
+    run(s, looks_deep);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST(null_is_einval_and_a_file_with_an_error_is_eio)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+    FILE *full = fopen("/dev/full", "w");
+
+    CHECK_EQ(kc_dump(NULL, stderr), -EINVAL);
+    CHECK_EQ(kc_dump(s, NULL), -EINVAL);
+    if (full) {
+        CHECK_EQ(kc_dump(s, full), -EIO);
+        fclose(full);
+    }
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* ---- other threads -------------------------------------------------------------------------- */
+
+static atomic_int begun, over;
+
+static int spins(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&begun, 1);
+    while (!atomic_load(&over))
+        ;
+    return 0;
+}
+
+TEST(a_job_that_hangs_is_seen_from_another_thread)
+{
+    kc_sched_t *s = make(2, 0);
+    kc_launch_opts_t opts = { .sched = s, .name = "busy", .affinity = KC_WORKER_AT(1) };
+
+    CHECK_EQ(kc_launch_job(spins, NULL, &opts, NULL), 0);
+    opts.affinity = KC_WORKER_AT(0);
+    opts.name = "idle";
+    CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
+    for (char *text = NULL;; free(text), sched_yield()) {
+        text = dump(s);
+        if (strstr(text, "waits for sleep") && atomic_load(&begun)) {
+            SAYS(text, "job \"busy\", coroutine ");
+            SAYS(text, ", ACTIVE, runs on worker 1\n");
+            SAYS(text, ", ACTIVE, waits for sleep\n    at 0x"); /* its thread is at rest */
+            free(text);
+            break;
+        }
+    }
+    atomic_store(&over, 1);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+static int naps(void *arg)
+{
+    (void)arg;
+    return kc_sleep(KC_US(20));
+}
+
+static int churn(void *arg)
+{
+    while (!atomic_load(&over)) {
+        kc_scope_t scope;
+        CHECK_EQ(kc_scope_begin(&scope, &(kc_scope_opts_t){ .name = "churn" }), 0);
+        for (int i = 0; i < 5; i++) {
+            kc_job_t *j;
+            CHECK_EQ(kc_launch_job(naps, arg, NULL, &j), 0);
+            if (i == 0)
+                kc_job_cancel(j, -EINTR);
+            kc_job_release(j);
+        }
+        if (kc_worker_index() == 0)
+            CHECK_EQ(kc_hop(KC_WORKER_AT(1)), 0);
+        CHECK_EQ(kc_scope_end(&scope), 0);
+    }
+    return 0;
+}
+
+static void *dumps(void *arg)
+{
+    while (!atomic_load(&over))
+        free(dump(arg));
+    return NULL;
+}
+
+TEST_SLOW(dumps_from_two_threads_and_a_job_while_four_workers_run, 60000)
+{
+    kc_sched_t *s = make(4, 0);
+    pthread_t thread[2];
+
+    for (int i = 0; i < 8; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER, churn, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&thread[i], NULL, dumps, s), 0);
+    for (int i = 0; i < 100; i++) {
+        free(dump(s));
+        CHECK_EQ(kc_sleep(KC_MS(3)), 0);
+    }
+    atomic_store(&over, 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_join(thread[i], NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    char *text = dump(s);
+    SAYS(text, ", 4 workers, 0 jobs\n");
+    CHECK_EQ(strchr(text, '\n')[1], 0);
+    free(text);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* A dump that holds a job for a moment is no reason to say that all wait for ever. */
+TEST_SLOW(a_dump_from_another_thread_makes_no_deadlock_of_virtual_time, 60000)
+{
+    pthread_t thread;
+
+    for (int i = 0; i < 200; i++) {
+        kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+        atomic_store(&over, 0);
+        CHECK_EQ(pthread_create(&thread, NULL, dumps, s), 0);
+        for (int k = 0; k < 50; k++)
+            CHECK_EQ(kc_sched_submit(s, KC_MAIN, returns_first, NULL), 0);
+        CHECK_EQ(kc_sched_run(s), 0);
+        atomic_store(&over, 1);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+    }
+}
+
+/* ---- SIGQUIT -------------------------------------------------------------------------------- */
+
+static atomic_int earlier_ran;
+
+static void earlier(int number)
+{
+    (void)number;
+    atomic_fetch_add(&earlier_ran, 1);
+}
+
+/* What comes out of stderr until `what` has been seen. */
+static char *read_until(int fd, const char *what)
+{
+    char *text = calloc(1, 1 << 16);
+    size_t used = 0;
+
+    while (!strstr(text, what)) {
+        ssize_t n = read(fd, text + used, (1 << 16) - 1 - used);
+        CHECK_GT(n, 0);
+        used += (size_t)n;
+    }
+    return text;
+}
+
+TEST(sigquit_dumps_all_schedulers_that_asked_for_it_and_then_means_what_it_did_before)
+{
+    struct sigaction before = { .sa_handler = earlier };
+    int ends[2], saved = dup(STDERR_FILENO);
+
+    CHECK_EQ(sigaction(SIGQUIT, &before, NULL), 0);
+    CHECK_EQ(pipe(ends), 0);
+    kc_sched_t *s = make(1, KC_SCHED_DUMP_ON_SIGQUIT);
+    kc_launch_opts_t opts = { .sched = s, .name = "hangs" };
+    CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
+    CHECK(dup2(ends[1], STDERR_FILENO) >= 0);
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(raise(SIGQUIT), 0);
+        char *text = read_until(ends[0], "hangs");
+        SAYS(text, "kcoro: scheduler \"d\", 1 workers, 1 jobs\n");
+        free(text);
+    }
+    CHECK_EQ(kc_sched_destroy(s), 0);
+    CHECK(dup2(saved, STDERR_FILENO) >= 0);
+    CHECK_EQ(atomic_load(&earlier_ran), 0);
+    CHECK_EQ(raise(SIGQUIT), 0);
+    CHECK_EQ(atomic_load(&earlier_ran), 1);
+}
+
+TEST_DIES(without_the_flag_sigquit_kills_as_always, SIGQUIT, "")
+{
+    kc_sched_t *s = make(1, 0);
+
+    raise(SIGQUIT);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
