@@ -283,19 +283,19 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
 
 static void host_run(kcoro_t *me)
 {
-    for (kcoro_t *next = me; next;) {
-        kc_task_t *task = next->task;
+    for (kcoro_t *next;; me = next) {
+        kc_task_t *task = me->task;
         kc_job_t *j = kc__job_of(task);
         kc_fn_t fn = task->fn;
         void *arg = task->arg;
 
-        me = next;
         task->payload = NULL;
         task->wait = NULL;
         body_ends(j, me, fn(arg));
         next = next_body(me, j);
+        if (!next)
+            kc__worker_end(me, task);
     }
-    kc__worker_end(me, me->task);
 }
 
 static void host_yield(kcoro_t *me)

@@ -511,20 +511,20 @@ static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
     }
 }
 
-/* The last in the count goes; *seen is the word. False: the word is another one, now in *seen. */
-static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
+/* The last in the count goes; seen is the word. False: the word is another one now. */
+static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t seen)
 {
-    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
+    uint64_t word = (seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
 
-    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && !kc__job_ext_of(j))) {
+    if (kc_likely(!(seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && !kc__job_ext_of(j))) {
         /* Nobody waits, and as nobody has cancelled it its outcome is settled: one step. */
         done = KC_WORD_DONE | (j->code != 0 ? KC_WORD_DONE_FAILED : 0);
-        if (!kc_cas_acq_rel(&j->task.word, seen, word | done)) /* J3 */
+        if (!kc_cas_acq_rel(&j->task.word, &seen, word | done)) /* J3 */
             return false;
         job_end(j, done, NULL);
         return true;
     }
-    if (!kc_cas_acq_rel(&j->task.word, seen, word | KC_WORD_LOCK)) /* J3 */
+    if (!kc_cas_acq_rel(&j->task.word, &seen, word | KC_WORD_LOCK)) /* J3 */
         return false;
     kc_wait_t *claimed = seal(j, &done);
     job_end(j, done, claimed);
@@ -546,8 +546,9 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
             lock_is_taken(&spins);
             seen = kc_load_acquire(&j->task.word); /* J5 */
         } else if (count == 1) {
-            if (last_goes(j, clear, &seen))
+            if (last_goes(j, clear, seen))
                 return true;
+            seen = kc_load_acquire(&j->task.word);      /* J5 */
         } else if (kc_cas_acq_rel(&j->task.word, &seen, /* J3 */
                                   count == 2 ? word & ~KC_WORD_DRAIN : word)) {
             fewer(j, seen, root);

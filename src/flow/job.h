@@ -219,7 +219,7 @@ bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by);
 void kc__job_fail(kc_job_t *j, int code, bool child);
 
 /* Tells the children that do not know yet. */
-void kc__job_walk(kc_job_t *j);
+void kc__job_walk(kc_job_t *top);
 
 /* A message of kc__job_cancel has come to the thread of j's body. */
 void kc__job_notice(kc_job_t *j);

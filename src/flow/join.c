@@ -104,7 +104,7 @@ static int join(kc_job_t *j, kc_time_t deadline)
     if (kc_likely(rc == 0))
         return kc__job_result(j);
     dequeue(j, &w);
-    return rc == -ECANCELED ? join_cancelled(j, co) : rc;
+    return rc == -ECANCELED && co ? join_cancelled(j, co) : rc; /* only bodies are cancelled */
 }
 
 int kc_job_join(kc_job_t *j)

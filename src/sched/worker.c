@@ -52,7 +52,7 @@ static void make_ready(kc_worker_t *w, kcoro_t *co)
     kc__queue_push(&w->ready, &co->block);
 }
 
-static kcoro_t *pop_ready(kc_worker_t *w)
+KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 {
     kc_block_t *block = kc__queue_pop(&w->ready);
 

@@ -272,11 +272,10 @@ static void create(export_t *x, const kc_event_t *e, unsigned lane, const char *
     }
     if (old) /* hidden: it is the same one */
         take_out(x, old);
-    entry_t *parent = find(x, e->other), *j = add(x, e, name, false);
+    entry_t *j = add(x, e, name, false);
     if (!j)
         return;
-    parent = find(x, e->other); /* the table may have moved */
-    begin_job(x, j, parent, lane, e->at);
+    begin_job(x, j, find(x, e->other), lane, e->at);
     begin_instant(x, e, lane, "JOB_CREATE", j->id);
     fprintf(x->out, "}}");
     if (j->parent) {

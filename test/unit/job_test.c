@@ -617,7 +617,17 @@ static int leaves_a_detached_one(void *arg)
     return 0;
 }
 
-TEST(kc_run_shuts_detached_jobs_down_when_its_tree_has_ended)
+TEST(kc_run_does_not_wait_for_detached_jobs_but_ends_them)
+{
+    for (int i = 0; i < KIT_SCHEDS; i++) {
+        kc_sched_opts_t opts = kit_opts(i);
+        count_t n = 0;
+        CHECK_EQ(kc_run(leaves_a_detached_one, &n, &opts), 0);
+        ended(left_behind, KC_JOB_CANCELLED, -ESHUTDOWN);
+    }
+}
+
+TEST(the_end_of_a_scheduler_ends_detached_jobs)
 {
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);

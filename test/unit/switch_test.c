@@ -175,6 +175,30 @@ TEST(then_runs_on_the_other_stack_before_that_goes_on)
     CHECK_EQ(step++, 8);
 }
 
+static void leaving_results(void *arg)
+{
+    static const int results[] = { -125, -1, 0, 32767, -32768 };
+
+    (void)arg;
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(kc__switch(&coroutine_sp, main_sp), results[i]);
+    kc__switch(&coroutine_sp, main_sp);
+}
+
+TEST(a_switch_returns_what_was_put_into_the_frame_at_rest)
+{
+    static const int results[] = { -125, -1, 0, 32767, -32768 };
+
+    skip_under_tsan();
+    coroutine_make(leaving_results, NULL, kc__switch_fp_control());
+    CHECK_EQ(kc__switch(&main_sp, coroutine_sp), 0);
+    for (int i = 0; i < 5; i++) {
+        if (results[i] != 0)
+            kc__switch_set_result(coroutine_sp, results[i]);
+        CHECK_EQ(kc__switch(&main_sp, coroutine_sp), 0);
+    }
+}
+
 /* ---- registers ----------------------------------------------------------------------------- */
 
 static uint64_t random_state;

@@ -633,9 +633,9 @@ TEST_SLOW(traces_start_and_stop_while_four_workers_run, 60000)
     for (int i = 0; i < 8; i++)
         CHECK_EQ(kc_sched_submit(s, KC_WORKER, churn, NULL), 0);
     CHECK_EQ(pthread_create(&thread, NULL, outside, s), 0);
-    for (int i = 0; i < 25; i++) {
+    for (int i = 0; i < 8; i++) {
         CHECK_EQ(kc_trace_start(s, file()), 0);
-        CHECK_EQ(kc_sleep(KC_US(i * 500)), 0);
+        CHECK_EQ(kc_sleep(KC_US(i * 200)), 0);
         CHECK_EQ(kc_trace_stop(s), 0);
         struct seen seen = check_trace(file());
         CHECK_EQ(seen.dropped, 0);
