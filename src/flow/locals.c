@@ -72,6 +72,20 @@ void kc__locals_free(kc_job_ext_t *ext)
     unref(ext->locals);
 }
 
+/* A value that nobody has inherited is changed where it is. */
+static bool set_again(kc_job_t *own, kc_job_ext_t *ext, const void *key, void *value)
+{
+    kc__job_lock(own);
+    kc_local_t *local = ext->locals;
+    while (local && kc_load_acquire(&local->refs) == 1 && local->key != key) /* L1 */
+        local = local->next;
+    bool found = local && kc_load_acquire(&local->refs) == 1; /* L1 */
+    if (found)
+        local->value = value;
+    kc__job_unlock(own);
+    return found;
+}
+
 int kc_local_set(const void *key, void *value)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
@@ -80,6 +94,8 @@ int kc_local_set(const void *key, void *value)
         return -EPERM;
     kc_job_t *own = kc__job_own(co);
     kc_job_ext_t *ext = kc__job_ext(own);
+    if (ext && set_again(own, ext, key, value))
+        return 0;
     kc_local_t *local = ext ? kc__alloc(sizeof *local) : NULL;
     if (!local)
         return -ENOMEM;

@@ -50,6 +50,18 @@ const char *kc__wait_name(kc_wait_kind_t kind)
     return names[kind];
 }
 
+/* What the caller has called. */
+static const char *call_of(kc_wait_kind_t kind)
+{
+    static const char *const calls[KC_WAIT_KINDS] = {
+        [KC_WAIT_NONE] = "a call",           [KC_WAIT_SLEEP] = "kc_sleep",
+        [KC_WAIT_PARK] = "kcoro_park",       [KC_WAIT_JOIN] = "kc_job_join",
+        [KC_WAIT_CHILDREN] = "kc_scope_end", [KC_WAIT_SCOPE] = "kc_scope_end",
+    };
+
+    return calls[kind];
+}
+
 /* ---- who waits ------------------------------------------------------------------------------ */
 
 static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
@@ -119,7 +131,7 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
     kc_thread_t *t = kc__thread();
     kc_task_t *task = co->task;
     if (kc__signal_in_handler())
-        kc__usage("a call that waits", "inside a handler or dispose (rule G6)");
+        kc__usage(call_of(w->kind), "waits inside a handler or dispose (rule G6)");
     if (task->wait != w) /* who drains has published it already */
         task->wait = w;
     kc_store_relaxed(&task->kind, (uint8_t)w->kind);

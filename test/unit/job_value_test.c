@@ -494,6 +494,36 @@ static int inherits(void *arg)
     return 0;
 }
 
+static int gets(void *arg)
+{
+    CHECK_PTR(kc_local_get(&key_a), arg);
+    return 0;
+}
+
+IN_A_JOB(a_local_that_is_set_again_is_changed_where_it_is_unless_somebody_has_inherited_it)
+{
+    char values[3];
+    kc_job_t *child[2];
+
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(kc_local_set(&key_b, &values[i]), 0);
+        CHECK_EQ(kc_local_set(&key_a, &values[i]), 0);
+        if (i < 2)
+            child[i] = launch(gets, &values[i], NULL);
+    }
+    for (int i = 0; i < 1000; i++) {
+        kc_local_t *first = kc__job_ext_of(kc_job_current())->locals;
+        CHECK_EQ(kc_local_set(&key_a, &values[i % 3]), 0);
+        CHECK_PTR(kc__job_ext_of(kc_job_current())->locals, first);
+        CHECK_PTR(kc_local_get(&key_a), &values[i % 3]);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(kc_job_join(child[i]), 0);
+        kc_job_release(child[i]);
+    }
+    return 0;
+}
+
 IN_A_JOB(locals_are_inherited_at_the_launch_and_not_seen_by_the_parent)
 {
     int value = 0;
