@@ -62,6 +62,12 @@ static const char *call_of(kc_wait_kind_t kind)
     return calls[kind];
 }
 
+static void check_may_wait(kc_wait_kind_t kind)
+{
+    if (kc_unlikely(kc__signal_in_handler()))
+        kc__usage(call_of(kind), "waits inside a handler or dispose (rule G6)");
+}
+
 /* ---- who waits ------------------------------------------------------------------------------ */
 
 static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
@@ -130,8 +136,7 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
         return thread_waits(w, deadline);
     kc_thread_t *t = kc__thread();
     kc_task_t *task = co->task;
-    if (kc__signal_in_handler())
-        kc__usage(call_of(w->kind), "waits inside a handler or dispose (rule G6)");
+    check_may_wait(w->kind);
     if (task->wait != w) /* who drains has published it already */
         task->wait = w;
     kc_store_relaxed(&task->kind, (uint8_t)w->kind);
@@ -262,8 +267,10 @@ int kc_sleep_until(kc_time_t at)
     int rc = kc__wait_begin(&w, KC_WAIT_SLEEP, NULL);
     if (rc < 0)
         return rc;
-    if (at <= kc_now())
+    if (at <= kc_now()) {
+        check_may_wait(KC_WAIT_SLEEP);
         return kc_yield();
+    }
     w.timed_out = 0;
     rc = kc__wait_commit(&w, at);
     return kc_unlikely(rc < 0) ? kc__job_cancelled_here(w.co) : 0;

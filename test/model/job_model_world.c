@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job_model_world.c - what job_model.c is made of: src/flow/job.c and cancel.c, and what they call.
+ *
+ * WHAT     A part of job_model.c, which includes it. The sources are included too, so that a pause
+ *          in one of their loops can be model_spin.
+ *
+ * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
+ *          B1  begins: word  cas_acq_rel    cancel X2   as in body.c, whose copy this is
+ *          W1  claim: word   cas_acq_rel    W1          as A1 in wait.c
+ *          W2  wake: word    store_release  W3          as A2 in wait.c
+ *          W3  wait: word    load_acquire   W2          as A3 in wait.c
+ */
+#include "flow/job.h"
+#include "harness.h"
+#include "model.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* What does not change here, or is for reports. */
+#undef kc__relax
+#undef KC_TRACE
+#define kc__relax() model_spin()
+#define KC_TRACE(s, ...) ((void)(s), (void)sizeof((kc_event_t){ __VA_ARGS__ }))
+#define sched_yield() ((void)0)
+#define kc__count(s, what) ((void)(s), (void)(what))
+#define kc__trace_time(s) ((void)(s), (int64_t)0)
+#define kc__job_flags(j) ((j)->task.block.flags)
+#define kc__job_sched(j) ((void)(j), &sched)
+
+static kc_sched_t sched;
+
+#include "flow/job.c"    /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "flow/cancel.c" /* NOLINT(bugprone-suspicious-include) */
+
+enum { THREADS = 3, JOBS = 4, WAITS = 3 };
+enum { ROOT, PARENT, CHILD, SECOND }; /* jobs */
+enum { CODE = -EIO, REASON = -EINTR };
+
+static kc_worker_t worker[THREADS]; /* thread i is worker i; only the inbox is used */
+
+static struct {
+    kc_thread_t thread[THREADS];
+    kcoro_t co[THREADS]; /* of the body that the thread runs */
+    kc_job_t job[JOBS];
+    kc_wait_t wait[WAITS];
+    int data[THREADS]; /* plain: what the threads write */
+
+    /* Bookkeeping outside the model: changes together with the atomic operation just before. */
+    int made, freed[JOBS];
+    int claimed[WAITS], woken[WAITS];
+    int sent, told;        /* notices */
+    int terminated[JOBS];  /* effects of a cancel */
+    bool started, stopped; /* the body has begun; it was told */
+    bool attached, shielded;
+    int first; /* calls that were the first cancel of the parent */
+} s;
+
+/* ---- what they call: threads and memory ---------------------------------------------------- */
+
+__thread kc_thread_t *kc__thread_self __attribute__((used));
+
+#ifndef __x86_64__
+kc_thread_t *kc__thread(void)
+{
+    return kc__thread_self;
+}
+#endif
+
+kc_thread_t *kc__thread_new(void)
+{
+    return kc__thread_self;
+}
+
+void kc__usage(const char *call, const char *what)
+{
+    kc__die("%s: %s", call, what);
+}
+
+void *kc__alloc(size_t size)
+{
+    (void)size;
+    return NULL; /* none of these has an extension */
+}
+
+void kc__free(void *p)
+{
+    model_assert(!p);
+}
+
+kc_block_t *kc__block_get(kc_block_cache_t *cache)
+{
+    (void)cache;
+    model_assert(s.made < JOBS);
+    return &s.job[s.made++].task.block;
+}
+
+void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
+{
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+
+    (void)cache;
+    s.freed[j - s.job]++;
+    model_assert(s.freed[j - s.job] == 1);
+    model_free(j, sizeof *j);
+}
+
+/* ---- what they call: the scheduler --------------------------------------------------------- */
+
+void kc__worker_send(kc_worker_t *w, kc_block_t *block)
+{
+    s.sent++;
+    kc__mpsc_push(&w->inbox, &block->link);
+}
+
+void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
+{
+    (void)co;
+    model_assert(w == kc__worker());
+}
+
+void kc__worker_wake(kc_worker_t *w)
+{
+    (void)w;
+}
+
+void kc__task_submit(kc_task_t *task)
+{
+    model_assert(!task); /* none waits for its turn */
+}
+
+kc_time_t kc__sched_after(const kc_sched_t *of, kc_time_t ns)
+{
+    (void)of;
+    return ns;
+}
+
+void kc__sched_record(kc_sched_t *of, kc_event_t e, const char *name)
+{
+    (void)of, (void)e, (void)name;
+}
+
+/* ---- what they call: the rest of the layer ------------------------------------------------- */
+
+void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
+{
+    (void)clock, (void)at;
+}
+
+void kc__clock_ref(kc_clock_t *clock)
+{
+    (void)clock;
+}
+
+void kc__clock_unref(kc_clock_t *clock)
+{
+    (void)clock;
+}
+
+void kc__clock_drop(kc_clock_t *clock)
+{
+    (void)clock;
+}
+
+void kc__news_terminate(kc_job_t *j)
+{
+    s.terminated[j - s.job]++;
+    model_assert(s.terminated[j - s.job] == 1);
+}
+
+void kc__news_end(kc_job_t *j)
+{
+    (void)j;
+}
+
+void kc__news_free(kc_job_ext_t *ext)
+{
+    (void)ext;
+}
+
+void kc__locals_free(kc_job_ext_t *ext)
+{
+    (void)ext;
+}
+
+void kc__group_ends(kc_job_t *j)
+{
+    kc__job_release(j, 0);
+}
+
+bool kc__hold_for_foreign(kc_sched_t *of)
+{
+    (void)of;
+    return false;
+}
+
+void kc__hold_ends(kc_sched_t *of)
+{
+    (void)of;
+}
+
+void kc__coro_set_result(kcoro_t *co, int rc)
+{
+    (void)rc;
+    model_assert(!co); /* none has yielded */
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    (void)co;
+    return -ECANCELED;
+}
+
+/* ---- waits: those of plain threads --------------------------------------------------------- */
+
+/* That of drain lies in a frame, and counts as the last of ours. */
+static int slot_of(const kc_wait_t *w)
+{
+    for (int i = 0; i < WAITS - 1; i++)
+        if (w == &s.wait[i])
+            return i;
+    return WAITS - 1;
+}
+
+void kc__wait_link(kc_wait_t **ring, kc_wait_t *w)
+{
+    kc_wait_t *first = model_read(ring);
+
+    if (!first) {
+        w->next = w->prev = w;
+        model_write(ring, w);
+        return;
+    }
+    w->next = first;
+    w->prev = first->prev;
+    first->prev->next = w;
+    first->prev = w;
+    model_write(ring, first);
+}
+
+void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w)
+{
+    kc_wait_t *first = model_read(ring);
+
+    if (!w->next)
+        return;
+    w->prev->next = w->next;
+    w->next->prev = w->prev;
+    model_write(ring, w->next == w ? NULL : first == w ? w->next : first);
+    w->next = NULL;
+}
+
+bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    uint32_t waits = 0;
+
+    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* W1 */
+        return false;
+    s.claimed[slot_of(w)]++;
+    model_assert(s.claimed[slot_of(w)] == 1);
+    model_write(&w->rc, rc);
+    return true;
+}
+
+void kc__wait_wake(kc_wait_t *w)
+{
+    s.woken[slot_of(w)]++;
+    model_assert(s.woken[slot_of(w)] == 1);
+    kc_store_release(&w->word, KC_DONE); /* W2 */
+}
+
+/* The body is told: only its own thread may do that. */
+void kc__wait_cancel(kc_wait_t *w)
+{
+    model_assert(w->worker == kc__worker());
+    s.stopped = true;
+}
+
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc_store_relaxed(&w->word, 0);
+    w->kind = kind;
+    w->object = object;
+    w->worker = kc__worker();
+    w->next = NULL;
+}
+
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    (void)deadline;
+    model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* W3 */
+    return model_read(&w->rc);
+}
+
+/* ---- parts of threads ---------------------------------------------------------------------- */
+
+static void enters(int i)
+{
+    kc__thread_self = &s.thread[i];
+}
+
+static bool is_done(kc_job_t *j)
+{
+    kc_job_state_t state = kc_job_state(j);
+
+    return state != KC_JOB_ACTIVE && state != KC_JOB_CANCELLING;
+}
+
+static bool is_marked(kc_job_t *j)
+{
+    uint64_t all = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT;
+
+    return (kc__job_word(j) & all) == all;
+}
+
+/* It is terminal, and all that the first n threads wrote is here. */
+static void sees_the_end(kc_job_t *j, int n)
+{
+    model_assert((kc__job_word(j) & (KC_WORD_DONE | KC_WORD_COUNT)) == KC_WORD_DONE);
+    for (int i = 0; i < n; i++)
+        model_assert(model_read(&s.data[i]) == 1);
+}
+
+/* As in join.c. */
+static bool enqueue(kc_job_t *j, kc_wait_t *w)
+{
+    bool waits = !(kc__job_lock(j) & KC_WORD_DONE);
+
+    if (waits)
+        kc__wait_link(&j->waiters, w);
+    kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
+    return waits;
+}
+
+/* As in body.c. */
+static bool begins(kc_job_t *j)
+{
+    uint64_t seen = kc_load_relaxed(&j->task.word);
+
+    for (;;) {
+        if (seen & KC_WORD_STOP)
+            return false;
+        if (seen & KC_WORD_LOCK) {
+            kc__relax();
+            seen = kc_load_relaxed(&j->task.word);
+        } else if (kc_cas_acq_rel(&j->task.word, &seen,                     /* B1 */
+                                  seen | KC_WORD_BODY | KC_WORD_STARTED)) { /* B1 */
+            return true;
+        }
+    }
+}
+
+static void read_inbox(void)
+{
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&kc__worker()->inbox);
+
+    while (node) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+        node = node->next;
+        s.told++;
+        model_assert(!(j->task.word & KC_WORD_DONE)); /* it waits for its notice */
+        kc__job_notice(j);
+    }
+}
+
+static void read_until_done(kc_job_t *j)
+{
+    while (!is_done(j)) {
+        /* In this order: an acquire after the look would hide from the checker that it was late. */
+        model_wait_until(is_done(j) || !kc__mpsc_empty(&kc__worker()->inbox));
+        read_inbox();
+    }
+}
