@@ -538,7 +538,8 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
     bool root = kc__job_flags(j) & KC_JOB_ROOT;
 
     for (uint32_t spins = 0;;) {
-        uint64_t count = seen & KC_WORD_COUNT, word = (seen & ~clear) - 1;
+        uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? clear | KC_WORD_DRAIN : clear;
+        uint64_t word = (seen & ~gone) - 1;
         KC_ASSERT(count > 0); /* R2 */
         if (count > 1 && only_last)
             return false;
@@ -548,9 +549,8 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
         } else if (count == 1) {
             if (last_goes(j, clear, seen))
                 return true;
-            seen = kc_load_acquire(&j->task.word);      /* J5 */
-        } else if (kc_cas_acq_rel(&j->task.word, &seen, /* J3 */
-                                  count == 2 ? word & ~KC_WORD_DRAIN : word)) {
+            seen = kc_load_acquire(&j->task.word);               /* J5 */
+        } else if (kc_cas_acq_rel(&j->task.word, &seen, word)) { /* J3 */
             fewer(j, seen, root);
             return true;
         }
