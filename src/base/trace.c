@@ -29,7 +29,7 @@ void kc__lane_unlock(kc_lane_t *lane)
     kc_store_release(&lane->lock, 0); /* T3 */
 }
 
-void kc__trace_record(kc_recorder_t *r, unsigned i, kc_event_t e, const char *name)
+void kc__trace_record(kc_recorder_t *r, unsigned i, kc_record_t e, const char *name)
 {
     kc_lane_t *lane = &r->lane[i];
 

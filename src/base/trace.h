@@ -41,7 +41,7 @@ typedef struct {
     uintptr_t job, other; /* addresses: the file's numbers come later  */
     uint8_t kind, state, by, named;
     int32_t value;
-} kc_event_t;
+} kc_record_t;
 
 enum { KC_NAME_SIZE = 32, KC_LANE_EVENTS = 2048 };
 
@@ -49,13 +49,13 @@ enum { KC_NAME_SIZE = 32, KC_LANE_EVENTS = 2048 };
  * the trace. */
 enum { KC_LANE_MAIN, KC_LANE_OTHERS, KC_LANE_BEFORE, KC_LANES_MORE };
 
-_Static_assert(sizeof(kc_event_t) == KC_NAME_SIZE, "a name fits a slot");
+_Static_assert(sizeof(kc_record_t) == KC_NAME_SIZE, "a name fits a slot");
 
 typedef struct {
     KC_ATOMIC(uint32_t) lock __attribute__((aligned(KC_CACHE_LINE))); /* A                    */
-    uint32_t count;     /* L  slots in use                                                  */
-    kc_event_t *events; /* L  KC_LANE_EVENTS of them; NULL: nothing is recorded             */
-    uint64_t dropped;   /* L  events that flush could not keep                              */
+    uint32_t count;      /* L  slots in use                                                  */
+    kc_record_t *events; /* L  KC_LANE_EVENTS of them; NULL: nothing is recorded             */
+    uint64_t dropped;    /* L  events that flush could not keep                              */
 } kc_lane_t;
 
 typedef struct kc_recorder {
@@ -70,6 +70,6 @@ void kc__lane_lock(kc_lane_t *lane);
 void kc__lane_unlock(kc_lane_t *lane);
 
 /* Writes e, and a name of KC_NAME_SIZE bytes if there is one, into lane i. e.at is 0: now. */
-void kc__trace_record(kc_recorder_t *r, unsigned i, kc_event_t e, const char *name);
+void kc__trace_record(kc_recorder_t *r, unsigned i, kc_record_t e, const char *name);
 
 #endif

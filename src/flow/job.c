@@ -54,19 +54,12 @@
 #include "flow/job.h"
 
 #include "base/os.h"
+#include "flow/lock.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 /* ---- the word ------------------------------------------------------------------------------- */
-
-static KC_COLD void lock_is_taken(uint32_t *spins)
-{
-    if (++*spins % 64 == 0)
-        sched_yield(); /* whoever has it may not run */
-    kc__relax();
-}
 
 /* Takes the lock and adds `more` to the word. Returns what the word was. */
 static uint64_t lock_and_add(kc_job_t *j, uint64_t more)
@@ -76,7 +69,7 @@ static uint64_t lock_and_add(kc_job_t *j, uint64_t more)
 
     for (;;) {
         if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            lock_is_taken(&spins);
+            kc__lock_is_taken(&spins);
             seen = kc_load_relaxed(&j->task.word);
         } else if (kc_cas_acq_rel(&j->task.word, &seen, (seen | KC_WORD_LOCK) + more)) { /* J1 */
             return seen;
@@ -255,13 +248,13 @@ void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
     bool top = kc__job_flags(j->parent) & KC_JOB_ROOT;
-    kc_event_t e = { .at = at,
-                     .job = (uintptr_t)j,
-                     .other = top ? 0 : (uintptr_t)j->parent,
-                     .kind = (uint8_t)kind,
-                     .value = (int32_t)kc__job_flags(j),
-                     .state =
-                         kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING : KC_JOB_ACTIVE };
+    kc_record_t e = { .at = at,
+                      .job = (uintptr_t)j,
+                      .other = top ? 0 : (uintptr_t)j->parent,
+                      .kind = (uint8_t)kind,
+                      .value = (int32_t)kc__job_flags(j),
+                      .state = kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING
+                                                                   : KC_JOB_ACTIVE };
 
     kc__sched_record(s, e, ext && ext->name[0] ? ext->name : NULL);
 }
@@ -278,7 +271,7 @@ int kc__job_attach(kc_job_t *parent, kc_job_t *j)
             return -ECANCELED;
         KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
         if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            lock_is_taken(&spins);
+            kc__lock_is_taken(&spins);
             seen = kc_load_relaxed(&parent->task.word);
         } else if (kc_cas_acq_rel(&parent->task.word, &seen, (seen | KC_WORD_LOCK) + 1)) { /* J1 */
             break;
@@ -369,16 +362,16 @@ int kc__job_result(const kc_job_t *j)
 }
 
 /* Under the lock: claims all who wait. Returns them, linked by next. */
-static kc_wait_t *claim_waiters(kc_job_t *j)
+static kc_link_t *claim_waiters(kc_job_t *j)
 {
-    kc_wait_t *claimed = NULL, **end = &claimed;
+    kc_link_t *claimed = NULL, **end = &claimed;
 
     while (j->waiters) {
-        kc_wait_t *w = j->waiters;
-        kc__wait_unlink(&j->waiters, w);
-        if (kc__wait_claim_own(w, 0)) {
-            *end = w;
-            end = &w->next;
+        kc_link_t *l = j->waiters;
+        kc__wait_unlink(&j->waiters, l);
+        if (kc__wait_claim_own(kc__wait_of(l), 0)) {
+            *end = l;
+            end = &l->next;
         }
     }
     return claimed;
@@ -442,9 +435,9 @@ static bool leave_parent(kc_job_t *parent, kc_job_t *j)
 }
 
 /* j is locked and its count is 0: it is terminal from now on. Returns who has waited for it. */
-static kc_wait_t *seal(kc_job_t *j, uint64_t *done)
+static kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
-    kc_wait_t *claimed = claim_waiters(j);
+    kc_link_t *claimed = claim_waiters(j);
 
     *done = outcome(j, kc__job_word(j));
     kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -479,7 +472,7 @@ static void tell_wake(kc_job_t *j, const kcoro_t *co)
 }
 
 /* j is terminal, and `claimed` have waited for it: all that follows, upwards. */
-static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
+static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
 {
     for (bool more = true; more; claimed = more ? seal(j, &done) : NULL) {
         kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -496,8 +489,8 @@ static void job_end(kc_job_t *j, uint64_t done, kc_wait_t *claimed)
             !(kc__job_flags(parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT)))
             kc__job_fail(parent, j->code, true);
         while (claimed) {
-            kc_wait_t *w = claimed;
-            claimed = w->next;
+            kc_wait_t *w = kc__wait_of(claimed);
+            claimed = claimed->next;
             tell_wake(j, w->co);
             kc__wait_wake(w);
         }
@@ -526,7 +519,7 @@ static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t seen)
     }
     if (!kc_cas_acq_rel(&j->task.word, &seen, word | KC_WORD_LOCK)) /* J3 */
         return false;
-    kc_wait_t *claimed = seal(j, &done);
+    kc_link_t *claimed = seal(j, &done);
     job_end(j, done, claimed);
     return true;
 }
@@ -544,7 +537,7 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
         if (count > 1 && only_last)
             return false;
         if ((seen & KC_WORD_LOCK) && (count == 1 || clear)) { /* R4 */
-            lock_is_taken(&spins);
+            kc__lock_is_taken(&spins);
             seen = kc_load_acquire(&j->task.word); /* J5 */
         } else if (count == 1) {
             if (last_goes(j, clear, seen))
@@ -595,10 +588,13 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) | KC_WORD_LOCK) - 1;
     if (!kc_cas_acq_rel(&j->task.word, &seen, word)) /* J3 */
         return NULL;
-    kc_wait_t *w = j->waiters;
-    if (!w || w->next != w || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+    kc_link_t *l = j->waiters;
+    if (!l || l->next != l)
         return t->root; /* where nothing runs that could want the lock */
-    kc__wait_unlink(&j->waiters, w);
+    kc_wait_t *w = kc__wait_of(l);
+    if (!w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+        return t->root;
+    kc__wait_unlink(&j->waiters, l);
     tell_wake(j, w->co);
     return w->co;
 }
@@ -610,7 +606,7 @@ void kc__job_body_gone(kc_job_t *j)
     if (kc__job_word(j) & KC_WORD_BODY) {
         kc__job_release(j, KC_WORD_BODY);
     } else {
-        kc_wait_t *claimed = seal(j, &done);
+        kc_link_t *claimed = seal(j, &done);
         job_end(j, done, claimed);
     }
 }

@@ -68,7 +68,7 @@ struct kc_job {
     kc_job_t *children;            /* L  a ring; those that were not told of a cancel first   */
     kc_job_t *next, *prev;         /* L(parent)  in the ring                                  */
     KC_ATOMIC(kc_job_ext_t *) ext; /* A  what few jobs need; NULL: nothing of it        */
-    kc_wait_t *waiters;            /* L  those who join it, a ring                       */
+    kc_link_t *waiters;            /* L  those who join it, a ring                       */
 };
 
 _Static_assert(sizeof(struct kc_job) <= KC_BLOCK_SIZE, "a job is one block of 128 bytes (J22)");

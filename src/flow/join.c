@@ -54,7 +54,7 @@ static bool enqueue(kc_job_t *j, kc_wait_t *w)
     bool waits = !(word & KC_WORD_DONE);
 
     if (waits)
-        kc__wait_link(&j->waiters, w);
+        kc__wait_link(&j->waiters, &w->link);
     kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
     if (waits) {
         kc__count(s, KC_COUNT_WAITS);
@@ -67,7 +67,7 @@ static bool enqueue(kc_job_t *j, kc_wait_t *w)
 static void dequeue(kc_job_t *j, kc_wait_t *w)
 {
     kc__job_lock(j);
-    kc__wait_unlink(&j->waiters, w);
+    kc__wait_unlink(&j->waiters, &w->link);
     kc__job_unlock(j);
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lock.h - a lock of four bytes, for sections of some nanoseconds in which nothing suspends.
+ * lock.h - locks of four bytes, for sections of some nanoseconds in which nothing suspends.
  *
- * WHAT     One word, after Drepper's "Futexes are tricky". Who finds the lock taken leaves a 2 and
- *          sleeps; who unlocks and finds a 2 wakes one sleeper.
+ * WHAT     kc_lock_t: one word, after Drepper's "Futexes are tricky". Who finds the lock taken
+ *          leaves a 2 and sleeps; who unlocks and finds a 2 wakes one sleeper.
+ *          kc_spin_t: who finds it taken looks again and again, and lets other threads run. It is
+ *          given back by a store, which costs nothing: for what is locked for every item.
  *
  * SHAPE    0 free --lock--> 1 taken --lock of another--> 2 taken, and somebody may sleep
  *          1, 2 --unlock--> 0
@@ -13,6 +15,8 @@
  *          L2  lock    xchg_acquire   L3, L4      the same
  *          L3  unlock  sub_acq_rel    L1, L2      the same
  *          L4  unlock  store_release  L1, L2      the same
+ *          L5  spin    cas_acq_rel    L6          the same
+ *          L6  spin    store_release  L5          the same
  *
  * WHY NOT  Spinning first: the lock is held for so short a time that a thread which finds it taken
  *          is rare, unless its holder was preempted; then spinning is in vain.
@@ -21,6 +25,16 @@
 #define KC_FLOW_LOCK_H
 
 #include "base/os.h"
+
+#include <sched.h>
+
+/* In a loop that waits for a lock in some word; *spins is 0 at first. */
+__attribute__((unused)) static KC_COLD void kc__lock_is_taken(uint32_t *spins)
+{
+    if (++*spins % 64 == 0)
+        sched_yield(); /* whoever has it may not run */
+    kc__relax();
+}
 
 typedef struct {
     KC_ATOMIC(uint32_t) word; /* A */
@@ -42,6 +56,26 @@ KC_INLINE void kc__unlock(kc_lock_t *l)
         return;
     kc_store_release(&l->word, 0); /* L4 */
     kc__os_wake(&l->word);
+}
+
+typedef struct {
+    KC_ATOMIC(uint32_t) word; /* A  1: taken */
+} kc_spin_t;
+
+KC_INLINE void kc__spin_lock(kc_spin_t *l)
+{
+    uint32_t free = 0, spins = 0;
+
+    while (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* L5 */
+        while (kc_load_relaxed(&l->word))
+            kc__lock_is_taken(&spins);
+        free = 0;
+    }
+}
+
+KC_INLINE void kc__spin_unlock(kc_spin_t *l)
+{
+    kc_store_release(&l->word, 0); /* L6 */
 }
 
 #endif

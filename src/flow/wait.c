@@ -36,36 +36,40 @@
 
 #include <errno.h>
 
+/* What is waited for, and by which call. */
+static const struct {
+    const char *name, *call;
+} kinds[KC_WAIT_KINDS] = {
+    [KC_WAIT_NONE] = { "", "a call" },
+    [KC_WAIT_SLEEP] = { "sleep", "kc_sleep" },
+    [KC_WAIT_PARK] = { "park", "kcoro_park" },
+    [KC_WAIT_JOIN] = { "join", "kc_job_join" },
+    [KC_WAIT_CHILDREN] = { "its children", "kc_scope_end" },
+    [KC_WAIT_SCOPE] = { "its scope", "kc_scope_end" },
+    [KC_WAIT_MUTEX] = { "a mutex", "kc_mutex_lock" },
+    [KC_WAIT_READ] = { "a lock to read", "kc_rwlock_rdlock" },
+    [KC_WAIT_WRITE] = { "a lock to write", "kc_rwlock_wrlock" },
+    [KC_WAIT_COND] = { "a condition", "kc_cond_wait" },
+    [KC_WAIT_SEM] = { "a semaphore", "kc_sem_acquire" },
+    [KC_WAIT_LATCH] = { "a latch", "kc_latch_wait" },
+    [KC_WAIT_EVENT] = { "an event", "kc_event_wait" },
+    [KC_WAIT_ONCE] = { "another's kc_once", "kc_once" },
+    [KC_WAIT_BARRIER] = { "a barrier", "kc_barrier_wait" },
+    [KC_WAIT_SEND] = { "send", "kc_chan_send" },
+    [KC_WAIT_RECV] = { "receive", "kc_chan_recv" },
+    [KC_WAIT_SELECT] = { "select", "kc_select" },
+    [KC_WAIT_BROADCAST] = { "a broadcast", "kc_subscription_recv" },
+};
+
 const char *kc__wait_name(kc_wait_kind_t kind)
 {
-    static const char *const names[KC_WAIT_KINDS] = {
-        [KC_WAIT_NONE] = "",
-        [KC_WAIT_SLEEP] = "sleep",
-        [KC_WAIT_PARK] = "park",
-        [KC_WAIT_JOIN] = "join",
-        [KC_WAIT_CHILDREN] = "its children",
-        [KC_WAIT_SCOPE] = "its scope",
-    };
-
-    return names[kind];
-}
-
-/* What the caller has called. */
-static const char *call_of(kc_wait_kind_t kind)
-{
-    static const char *const calls[KC_WAIT_KINDS] = {
-        [KC_WAIT_NONE] = "a call",           [KC_WAIT_SLEEP] = "kc_sleep",
-        [KC_WAIT_PARK] = "kcoro_park",       [KC_WAIT_JOIN] = "kc_job_join",
-        [KC_WAIT_CHILDREN] = "kc_scope_end", [KC_WAIT_SCOPE] = "kc_scope_end",
-    };
-
-    return calls[kind];
+    return kinds[kind].name;
 }
 
 static void check_may_wait(kc_wait_kind_t kind)
 {
     if (kc_unlikely(kc__signal_in_handler()))
-        kc__usage(call_of(kind), "waits inside a handler or dispose (rule G6)");
+        kc__usage(kinds[kind].call, "waits inside a handler or dispose (rule G6)");
 }
 
 /* ---- who waits ------------------------------------------------------------------------------ */
@@ -81,7 +85,7 @@ static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t 
     w->firm = firm;
     w->timed_out = -ETIMEDOUT;
     w->alarm.timer.where = NULL;
-    w->next = NULL;
+    w->link.next = NULL;
 }
 
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
@@ -194,6 +198,21 @@ void kc__wait_wake(kc_wait_t *w)
     kc__os_wake(&w->word); /* if w is gone, this wakes nobody, or somebody who looks again */
 }
 
+void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
+{
+    if (!co || !w->co || w->worker != t->worker || kc_unlikely(kc__signal_in_handler()))
+        kc__wait_wake(w);
+    else
+        kc__worker_hand_over(t, co, w->co);
+}
+
+void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
+{
+    t->worker->credit = KC_CREDIT;
+    if (!kc__signal_in_handler())
+        (void)kc__worker_yield(t, co);
+}
+
 void kc__wait_cancel(kc_wait_t *w)
 {
     if (w->firm)
@@ -204,33 +223,33 @@ void kc__wait_cancel(kc_wait_t *w)
         kc__wait_wake(w);
 }
 
-void kc__wait_link(kc_wait_t **ring, kc_wait_t *w)
+void kc__wait_link(kc_link_t **ring, kc_link_t *l)
 {
-    kc_wait_t *first = *ring;
+    kc_link_t *first = *ring;
 
     if (!first) {
-        *ring = w->next = w->prev = w;
+        *ring = l->next = l->prev = l;
         return;
     }
-    w->next = first;
-    w->prev = first->prev;
-    first->prev->next = w;
-    first->prev = w;
+    l->next = first;
+    l->prev = first->prev;
+    first->prev->next = l;
+    first->prev = l;
 }
 
-void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w)
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
 {
-    if (!w->next)
+    if (!l->next)
         return;
-    if (w->next == w) {
+    if (l->next == l) {
         *ring = NULL;
     } else {
-        w->prev->next = w->next;
-        w->next->prev = w->prev;
-        if (*ring == w)
-            *ring = w->next;
+        l->prev->next = l->next;
+        l->next->prev = l->prev;
+        if (*ring == l)
+            *ring = l->next;
     }
-    w->next = NULL;
+    l->next = NULL;
 }
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */

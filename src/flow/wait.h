@@ -26,23 +26,46 @@ typedef enum {
     KC_WAIT_JOIN,
     KC_WAIT_CHILDREN, /* its own, at the end of a scope or body */
     KC_WAIT_SCOPE,    /* nothing: its body is inside a scope, whose job tells more */
+    KC_WAIT_MUTEX,
+    KC_WAIT_READ, /* a reader-writer lock, to read */
+    KC_WAIT_WRITE,
+    KC_WAIT_COND,
+    KC_WAIT_SEM,
+    KC_WAIT_LATCH,
+    KC_WAIT_EVENT,
+    KC_WAIT_ONCE,
+    KC_WAIT_BARRIER,
+    KC_WAIT_SEND,
+    KC_WAIT_RECV,
+    KC_WAIT_SELECT,
+    KC_WAIT_BROADCAST,
     KC_WAIT_KINDS
 } kc_wait_kind_t;
 
 const char *kc__wait_name(kc_wait_kind_t kind);
 
+/* A place in a ring, whose first is the oldest. next is NULL: in none. */
+typedef struct kc_link {
+    struct kc_link *next, *prev;
+} kc_link_t;
+
 typedef struct kc_wait {
-    KC_ATOMIC(uint32_t) word;    /* A  0: waits; 1: claimed; KC_DONE: a thread may go on       */
-    int rc;                      /* >(A1) the claimer's                                        */
-    kcoro_t *co;                 /* I  the job's coroutine; NULL: a plain thread               */
-    kc_worker_t *worker;         /* I  its thread; NULL: a plain thread that only waits        */
-    const void *object;          /* I  for reports                                             */
-    kc_wait_kind_t kind;         /* I                                                          */
-    bool firm;                   /* I  cancellation does not end it                            */
-    int timed_out;               /* I  what rc is when its time has come                       */
-    kc_alarm_t alarm;            /* O                                                         */
-    struct kc_wait *next, *prev; /* whose queue it is in; next is NULL: in none            */
+    KC_ATOMIC(uint32_t) word; /* A  0: waits; 1: claimed; KC_DONE: a thread may go on       */
+    int rc;                   /* >(A1) the claimer's                                        */
+    kcoro_t *co;              /* I  the job's coroutine; NULL: a plain thread               */
+    kc_worker_t *worker;      /* I  its thread; NULL: a plain thread that only waits        */
+    const void *object;       /* I  for reports                                             */
+    kc_wait_kind_t kind;      /* I                                                          */
+    bool firm;                /* I  cancellation does not end it                            */
+    int timed_out;            /* I  what rc is when its time has come                       */
+    kc_alarm_t alarm;         /* O                                                          */
+    kc_link_t link;           /* L  in the queue of what it waits for; then in a list of claimed */
 } kc_wait_t;
+
+KC_INLINE kc_wait_t *kc__wait_of(kc_link_t *link)
+{
+    return kc_container_of(link, kc_wait_t, link);
+}
 
 /* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
@@ -63,11 +86,24 @@ bool kc__wait_claim_own(kc_wait_t *w, int rc);
 /* After a claim: it goes on. w may be gone when this returns. */
 void kc__wait_wake(kc_wait_t *w);
 
+/* The same, for one who brings w what it has waited for: if w is of the caller's thread, it goes on
+ * at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none. */
+void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
+
+/* The caller has done something that often waits, without waiting: now and then others run. */
+KC_COLD void kc__wait_let_others(kc_thread_t *t, kcoro_t *co);
+
+KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
+{
+    if (kc_likely(co != NULL) && kc_unlikely(--t->worker->credit == 0))
+        kc__wait_let_others(t, co);
+}
+
 /* On its thread: the job of this wait is cancelled. */
 void kc__wait_cancel(kc_wait_t *w);
 
-/* Rings of waits: the first of `ring`, oldest first. */
-void kc__wait_link(kc_wait_t **ring, kc_wait_t *w);
-void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w);
+/* Puts one behind the others of a ring, and takes one out, if it is in it. */
+void kc__wait_link(kc_link_t **ring, kc_link_t *l);
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
 
 #endif

@@ -93,6 +93,8 @@ struct kc_task_host {
 };
 extern const struct kc_task_host kc__task_host;
 
+enum { KC_CREDIT = 256 }; /* of a worker: see kc__wait_charge */
+
 /* Something to be done at a time, on the thread whose timers it is in. */
 typedef struct kc_alarm {
     kc_timer_t timer;
@@ -124,6 +126,7 @@ struct kc_worker {
     int bit;            /* I  in sched->idle                                                 */
     uint64_t bits;      /* I  of all ways in which it may sleep                              */
     uint32_t budget;    /* O  switches until the timers are looked at           */
+    uint32_t credit;    /* O  what may be done without waiting until others run */
     uint32_t starts;    /* O  counts tries to start something: every so often the oldest */
     uint32_t turn;      /* O  counts starts and switches, for fairness between the queues    */
     uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
@@ -230,7 +233,7 @@ KC_INLINE void kc__count(kc_sched_t *s, kc_counter_t what)
 }
 
 /* Writes e into the trace of s, if it is still on. e.at is 0: now. name: of 32 bytes, or NULL. */
-KC_COLD void kc__sched_record(kc_sched_t *s, kc_event_t e, const char *name);
+KC_COLD void kc__sched_record(kc_sched_t *s, kc_record_t e, const char *name);
 
 /* The time, if s is traced; else 0. For events that are known to have happened only later. */
 KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
@@ -238,11 +241,11 @@ KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
     return kc_likely(!kc_load_relaxed(&s->recorder)) ? 0 : kc__os_now();
 }
 
-/* A trace point: while nobody traces, one branch. The arguments are fields of kc_event_t. */
+/* A trace point: while nobody traces, one branch. The arguments are fields of kc_record_t. */
 #define KC_TRACE(s, ...)                                                                          \
     do {                                                                                          \
         if (kc_unlikely(kc_load_relaxed(&(s)->recorder) != NULL))                                 \
-            kc__sched_record((s), (kc_event_t){ __VA_ARGS__ }, NULL);                             \
+            kc__sched_record((s), (kc_record_t){ __VA_ARGS__ }, NULL);                            \
     } while (0)
 
 /* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
@@ -322,6 +325,13 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co);
 
 /* The same, and `to`, which has not run yet, runs here and now; co is the next one. */
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* `to`, which waits on this thread, may run, and does so now if nothing else is due: then co, the
+ * caller's, is ready behind all others. */
+void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* A number that is hard to guess; with a seed, the seed's next one. */
+uint64_t kc__worker_random(kc_worker_t *w);
 
 /* The caller's body is over, and its stack is empty but for the frame that calls. A task that may
  * start there at once; NULL: the caller should leave. */

@@ -281,18 +281,28 @@ static bool stopped(kc_worker_t *w)
            (s->deadline && kc_now() >= s->deadline);
 }
 
+uint64_t kc__worker_random(kc_worker_t *w)
+{
+    if (kc_likely(!w->oracle)) {
+        w->random = w->random * 6364136223846793005u + 1442695040888963407u;
+        return w->random >> 33;
+    }
+    uint64_t x = w->sched->random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    w->sched->random = x;
+    return (x * 0x2545f4914f6cdd1du) >> 32;
+}
+
 /* With a seed, every choice is its next random number. */
 static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
-    uint64_t *x = &w->sched->random;
     kcoro_t *co = NULL;
 
     w->starved = false;
     for (size_t all; !co && !w->starved && (all = w->ready.count + w->fresh.count) > 0;) {
-        *x ^= *x << 13;
-        *x ^= *x >> 7;
-        *x ^= *x << 17;
-        size_t k = (size_t)((*x * 0x2545f4914f6cdd1du) >> 32) % all, ready = w->ready.count;
+        size_t k = (size_t)kc__worker_random(w) % all, ready = w->ready.count;
         if (k < ready)
             return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
         co = start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
@@ -355,15 +365,19 @@ KC_INLINE kcoro_t *entry_of(kcoro_t *co)
     return kc_unlikely(kc_load_relaxed(&co->state) == KC_CORO_CALLING) ? co->inner : co;
 }
 
-/* The caller stops here. Whom to switch to: maybe itself. */
-KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
+/* me stops, which is co, the body of a job, or a coroutine inside it. */
+KC_INLINE void set_aside(kcoro_t *me, kcoro_t *co)
 {
-    kcoro_t *me = t->current;
-
     if (kc_unlikely(me != co)) {
         co->inner = me;
         kc_store_relaxed(&me->state, KC_CORO_CALLING); /* nobody else may resume or destroy it */
     }
+}
+
+/* The caller stops here. Whom to switch to: maybe itself. */
+KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
+{
+    set_aside(t->current, co);
     kcoro_t *run = next(t->worker);
     if (kc_likely(run != co))
         kc__worker_runs(t->worker, run);
@@ -413,12 +427,35 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 
     kc__queue_push_front(&t->worker->ready, &co->block);
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
-    if (kc_unlikely(me != co)) {
-        co->inner = me;
-        kc_store_relaxed(&me->state, KC_CORO_CALLING);
-    }
+    set_aside(me, co);
     kc__worker_runs(t->worker, to);
     return kc__coro_switch(t, me, to);
+}
+
+/* May one that is not the next in the queues run? It counts as a turn. */
+KC_INLINE bool may_jump_in(kc_worker_t *w)
+{
+    if (w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
+        (w->turn + 1) % FRESH_EVERY == 0)
+        return false;
+    w->budget--;
+    w->turn++;
+    return true;
+}
+
+void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
+{
+    kcoro_t *me = t->current;
+
+    if (!may_jump_in(t->worker)) {
+        make_ready(t->worker, to);
+        return;
+    }
+    make_ready(t->worker, co);
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
+    set_aside(me, co);
+    kc__worker_runs(t->worker, to);
+    kc__coro_switch(t, me, entry_of(to));
 }
 
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
@@ -489,7 +526,7 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, false, post, co);
 }
 
-void kc__sched_record(kc_sched_t *s, kc_event_t e, const char *name)
+void kc__sched_record(kc_sched_t *s, kc_record_t e, const char *name)
 {
     kc_recorder_t *r = kc_load_acquire(&s->recorder); /* W6 */
     kc_worker_t *w = kc__worker();
@@ -556,8 +593,7 @@ static bool steal(kc_worker_t *w)
     kc_sched_t *s = w->sched;
     uint32_t members = (uint32_t)s->workers + 1;
 
-    w->random = w->random * 6364136223846793005u + 1442695040888963407u;
-    uint32_t first = (uint32_t)(w->random >> 33) % members;
+    uint32_t first = (uint32_t)kc__worker_random(w) % members;
     for (uint32_t i = 0; i < members; i++) {
         uint32_t k = (first + i) % members;
         kc_worker_t *from = k < (uint32_t)s->workers ? s->worker[k] : s->main;
@@ -686,6 +722,7 @@ kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
 void kc__worker_reset(kc_worker_t *w)
 {
     w->budget = BUDGET;
+    w->credit = KC_CREDIT;
     w->turn = 0;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;

@@ -52,7 +52,7 @@ typedef struct {
     uint64_t last_id, last_arrow;
     struct {
         uint32_t chunk, at, count; /* the chunk that is being read; the next slot; slots there */
-        kc_event_t *events;
+        kc_record_t *events;
         bool open; /* a "B" is open                                                           */
         uintptr_t ran;  /* the job that ran when the trace began, until a RUN is seen; 0: none */
         int64_t ran_at; /* it was seen to run at that time                                     */
@@ -192,7 +192,7 @@ static const char *state_name(unsigned state)
 }
 
 /* An "i": the caller adds further arguments and closes both. */
-static void begin_instant(export_t *x, const kc_event_t *e, unsigned lane, const char *name,
+static void begin_instant(export_t *x, const kc_record_t *e, unsigned lane, const char *name,
                           uint64_t job)
 {
     begin(x, "i", lane, e->at);
@@ -244,7 +244,7 @@ static entry_t *find(export_t *x, uintptr_t key)
 /* ---- one event ------------------------------------------------------------------------------ */
 
 /* A job enters the table. NULL: no memory. */
-static entry_t *add(export_t *x, const kc_event_t *e, const char *name, bool hidden)
+static entry_t *add(export_t *x, const kc_record_t *e, const char *name, bool hidden)
 {
     entry_t j = {
         .key = e->job, .above = e->other, .flags = (uint32_t)e->value, .hidden = hidden
@@ -262,7 +262,7 @@ static entry_t *add(export_t *x, const kc_event_t *e, const char *name, bool hid
     return lookup(x, e->job);
 }
 
-static void create(export_t *x, const kc_event_t *e, unsigned lane, const char *name)
+static void create(export_t *x, const kc_record_t *e, unsigned lane, const char *name)
 {
     entry_t *old = lookup(x, e->job);
 
@@ -284,7 +284,7 @@ static void create(export_t *x, const kc_event_t *e, unsigned lane, const char *
     }
 }
 
-static void finalize(export_t *x, const kc_event_t *e, unsigned lane)
+static void finalize(export_t *x, const kc_record_t *e, unsigned lane)
 {
     entry_t *j = find(x, e->job);
     int reason = (int)(uint32_t)e->other;
@@ -302,7 +302,7 @@ static void finalize(export_t *x, const kc_event_t *e, unsigned lane)
     take_out(x, j);
 }
 
-static void state(export_t *x, const kc_event_t *e, unsigned lane)
+static void state(export_t *x, const kc_record_t *e, unsigned lane)
 {
     static const char *const by[] = { "library", "parent", "child",    "body",
                                       "timeout", "grace",  "shutdown", "user" };
@@ -316,7 +316,7 @@ static void state(export_t *x, const kc_event_t *e, unsigned lane)
 }
 
 /* An arrow from here to where j runs next. */
-static void shoot(export_t *x, const kc_event_t *e, unsigned lane, entry_t *j, const char *name)
+static void shoot(export_t *x, const kc_record_t *e, unsigned lane, entry_t *j, const char *name)
 {
     if (!j)
         return;
@@ -325,7 +325,7 @@ static void shoot(export_t *x, const kc_event_t *e, unsigned lane, entry_t *j, c
     fprintf(x->out, ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%" PRIu64 "}", name, j->arrow);
 }
 
-static void wait_or_cancel(export_t *x, const kc_event_t *e, unsigned lane)
+static void wait_or_cancel(export_t *x, const kc_record_t *e, unsigned lane)
 {
     entry_t *j = find(x, e->job), *other = find(x, e->other);
     bool cancel = e->kind == KC_EVENT_CANCEL_REQ;
@@ -362,7 +362,7 @@ static void run(export_t *x, uintptr_t job, unsigned lane, int64_t at)
     stop_running(x, lane, at);
     if (!job)
         return;
-    if (!j && add(x, &(kc_event_t){ .job = job }, NULL, true))
+    if (!j && add(x, &(kc_record_t){ .job = job }, NULL, true))
         j = find(x, job); /* it was there before, and has run before the walk came to it */
     uint64_t arrow = j ? j->arrow : 0;
     if (j)
@@ -394,7 +394,7 @@ static void ran_before(export_t *x, unsigned lane, uintptr_t next, int64_t at)
 }
 
 /* Of the lane with what was there before. */
-static void event_before(export_t *x, const kc_event_t *e, const char *name)
+static void event_before(export_t *x, const kc_record_t *e, const char *name)
 {
     if (e->kind == KC_EVENT_RUNS) {
         x->lane[e->value].ran = e->job;
@@ -404,7 +404,7 @@ static void event_before(export_t *x, const kc_event_t *e, const char *name)
     }
 }
 
-static void one_event(export_t *x, const kc_event_t *e, unsigned lane, const char *name)
+static void one_event(export_t *x, const kc_record_t *e, unsigned lane, const char *name)
 {
     switch ((kc_event_kind_t)e->kind) {
     case KC_EVENT_RUN:
@@ -461,7 +461,7 @@ static int read_headers(export_t *x)
     if (!x->owner || !x->slots)
         return -ENOMEM;
     for (uint32_t i = 0; i < n; i++) {
-        kc_event_t head = { 0 };
+        kc_record_t head = { 0 };
         if (read_all(x->trace->spill, &head, sizeof head, (off_t)i * KC_CHUNK_SIZE)) {
             x->owner[i] = (uint8_t)head.job;
             x->slots[i] = (uint32_t)head.other; /* 0: it was not written */
@@ -471,7 +471,7 @@ static int read_headers(export_t *x)
 }
 
 /* The next event of a lane; NULL: it has no more. */
-static const kc_event_t *peek(export_t *x, unsigned i)
+static const kc_record_t *peek(export_t *x, unsigned i)
 {
     uint32_t n = kc_load_relaxed(&x->trace->chunks);
 
@@ -484,7 +484,7 @@ static const kc_event_t *peek(export_t *x, unsigned i)
         x->lane[i].chunk = k + 1;
         x->lane[i].at = 1;
         x->lane[i].count = x->slots[k];
-        if (!read_all(x->trace->spill, x->lane[i].events, x->slots[k] * sizeof(kc_event_t),
+        if (!read_all(x->trace->spill, x->lane[i].events, x->slots[k] * sizeof(kc_record_t),
                       (off_t)k * KC_CHUNK_SIZE))
             x->lane[i].count = 0;
     }
@@ -492,7 +492,7 @@ static const kc_event_t *peek(export_t *x, unsigned i)
 }
 
 /* The name of an event, and the lane goes on. */
-static const char *pass(export_t *x, unsigned lane, const kc_event_t *e)
+static const char *pass(export_t *x, unsigned lane, const kc_record_t *e)
 {
     x->lane[lane].at += 1 + e->named;
     return e->named ? (const char *)(e + 1) : NULL;
@@ -502,13 +502,13 @@ static void merge(export_t *x)
 {
     unsigned before = x->lanes - KC_LANES_MORE + KC_LANE_BEFORE;
 
-    for (const kc_event_t *e; (e = peek(x, before)) != NULL;)
+    for (const kc_record_t *e; (e = peek(x, before)) != NULL;)
         event_before(x, e, pass(x, before, e));
     for (;;) {
-        const kc_event_t *first = NULL;
+        const kc_record_t *first = NULL;
         unsigned lane = 0;
         for (unsigned i = 0; i < before; i++) {
-            const kc_event_t *e = peek(x, i);
+            const kc_record_t *e = peek(x, i);
             if (e && (!first || e->at < first->at)) {
                 first = e;
                 lane = i;
@@ -566,7 +566,7 @@ static void put_end(export_t *x)
             x->trace->began, x->trace->dropped);
 }
 
-int kc__trace_export(kc_sched_t *s, kc_trace_t *t, unsigned lanes, kc_event_t **buffer)
+int kc__trace_export(kc_sched_t *s, kc_trace_t *t, unsigned lanes, kc_record_t **buffer)
 {
     export_t *x = kc__alloc(sizeof *x);
     int rc = x ? 0 : -ENOMEM;

@@ -68,10 +68,10 @@ static void flush(kc_recorder_t *r, unsigned i)
     off_t at = (off_t)kc_add_relaxed(&t->chunks, 1) * KC_CHUNK_SIZE;
     int saved = errno;
 
-    lane->events[0] = (kc_event_t){ .job = i, .other = lane->count };
-    if (!write_all(t->spill, lane->events + 1, (lane->count - 1) * sizeof(kc_event_t),
-                   at + (off_t)sizeof(kc_event_t)) ||
-        !write_all(t->spill, lane->events, sizeof(kc_event_t), at)) {
+    lane->events[0] = (kc_record_t){ .job = i, .other = lane->count };
+    if (!write_all(t->spill, lane->events + 1, (lane->count - 1) * sizeof(kc_record_t),
+                   at + (off_t)sizeof(kc_record_t)) ||
+        !write_all(t->spill, lane->events, sizeof(kc_record_t), at)) {
         int none = 0;
         kc_cas_relaxed(&t->error, &none, errno ? errno : EIO);
         lane->dropped += count_events(lane);
@@ -162,7 +162,7 @@ static int open_files(kc_trace_t *t, const char *path)
 }
 
 /* Takes the lanes out of use. Their memory goes to buffer, what they hold to the spill. */
-static void close_lanes(kc_recorder_t *r, kc_event_t **buffer, uint64_t *dropped)
+static void close_lanes(kc_recorder_t *r, kc_record_t **buffer, uint64_t *dropped)
 {
     for (unsigned i = 0; i < r->lanes; i++) {
         kc_lane_t *lane = &r->lane[i];
@@ -178,13 +178,13 @@ static void close_lanes(kc_recorder_t *r, kc_event_t **buffer, uint64_t *dropped
 
 static int open_lanes(kc_recorder_t *r)
 {
-    kc_event_t *unused[KC_MAX_WORKERS + KC_LANES_MORE];
+    kc_record_t *unused[KC_MAX_WORKERS + KC_LANES_MORE];
     uint64_t dropped = 0;
     unsigned i;
 
     for (i = 0; i < r->lanes; i++) {
         kc_lane_t *lane = &r->lane[i];
-        kc_event_t *events = kc__alloc(KC_CHUNK_SIZE);
+        kc_record_t *events = kc__alloc(KC_CHUNK_SIZE);
         if (!events)
             break;
         kc__lane_lock(lane);
@@ -261,7 +261,7 @@ int kc_trace_start(kc_sched_t *s, const char *path)
 
 static int stop(kc_sched_t *s, kc_recorder_t *r)
 {
-    kc_event_t *buffer[KC_MAX_WORKERS + KC_LANES_MORE];
+    kc_record_t *buffer[KC_MAX_WORKERS + KC_LANES_MORE];
     kc_trace_t *t = r->owner;
 
     kc_store_relaxed(&s->recorder, NULL);

@@ -100,7 +100,7 @@ static void joins_shortly(int i)
     kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
     if (enqueue(j, w) && kc__wait_claim_own(w, -ETIMEDOUT)) {
         kc__job_lock(j);
-        kc__wait_unlink(&j->waiters, w);
+        kc__wait_unlink(&j->waiters, &w->link);
         kc__job_unlock(j);
     } else if (kc_load_relaxed(&w->word) != 0) {
         kc__wait_commit(w, KC_FOREVER);

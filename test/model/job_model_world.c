@@ -23,7 +23,7 @@
 #undef kc__relax
 #undef KC_TRACE
 #define kc__relax() model_spin()
-#define KC_TRACE(s, ...) ((void)(s), (void)sizeof((kc_event_t){ __VA_ARGS__ }))
+#define KC_TRACE(s, ...) ((void)(s), (void)sizeof((kc_record_t){ __VA_ARGS__ }))
 #define sched_yield() ((void)0)
 #define kc__count(s, what) ((void)(s), (void)(what))
 #define kc__trace_time(s) ((void)(s), (int64_t)0)
@@ -137,7 +137,7 @@ kc_time_t kc__sched_after(const kc_sched_t *of, kc_time_t ns)
     return ns;
 }
 
-void kc__sched_record(kc_sched_t *of, kc_event_t e, const char *name)
+void kc__sched_record(kc_sched_t *of, kc_record_t e, const char *name)
 {
     (void)of, (void)e, (void)name;
 }
@@ -224,32 +224,32 @@ static int slot_of(const kc_wait_t *w)
     return WAITS - 1;
 }
 
-void kc__wait_link(kc_wait_t **ring, kc_wait_t *w)
+void kc__wait_link(kc_link_t **ring, kc_link_t *l)
 {
-    kc_wait_t *first = model_read(ring);
+    kc_link_t *first = model_read(ring);
 
     if (!first) {
-        w->next = w->prev = w;
-        model_write(ring, w);
+        l->next = l->prev = l;
+        model_write(ring, l);
         return;
     }
-    w->next = first;
-    w->prev = first->prev;
-    first->prev->next = w;
-    first->prev = w;
+    l->next = first;
+    l->prev = first->prev;
+    first->prev->next = l;
+    first->prev = l;
     model_write(ring, first);
 }
 
-void kc__wait_unlink(kc_wait_t **ring, kc_wait_t *w)
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
 {
-    kc_wait_t *first = model_read(ring);
+    kc_link_t *first = model_read(ring);
 
-    if (!w->next)
+    if (!l->next)
         return;
-    w->prev->next = w->next;
-    w->next->prev = w->prev;
-    model_write(ring, w->next == w ? NULL : first == w ? w->next : first);
-    w->next = NULL;
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
+    l->next = NULL;
 }
 
 bool kc__wait_claim_own(kc_wait_t *w, int rc)
@@ -284,7 +284,7 @@ void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
     w->kind = kind;
     w->object = object;
     w->worker = kc__worker();
-    w->next = NULL;
+    w->link.next = NULL;
 }
 
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
@@ -329,7 +329,7 @@ static bool enqueue(kc_job_t *j, kc_wait_t *w)
     bool waits = !(kc__job_lock(j) & KC_WORD_DONE);
 
     if (waits)
-        kc__wait_link(&j->waiters, w);
+        kc__wait_link(&j->waiters, &w->link);
     kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
     return waits;
 }

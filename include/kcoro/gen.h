@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kcoro/gen.h - generators: a coroutine as an iterator.
+ *
+ *     static void count(kc_gen_t *g, void *arg)
+ *     {
+ *         for (intptr_t i = 0; i < 3; i++)
+ *             kc_gen_yield(g, (void *)i);
+ *     }
+ *     kc_gen_t g;
+ *     rc = kc_gen_start(&g, count, NULL, 0);
+ *     for (void *value; kc_gen_next(&g, &value);)
+ *         ...
+ *     kc_gen_end(&g);
+ *
+ * It needs no scheduler and runs only inside kc_gen_next. In a job its body may call what waits:
+ * that suspends the job, and goes on inside the generator.
+ */
+#ifndef KCORO_GEN_H
+#define KCORO_GEN_H
+
+#include <kcoro/base.h>
+#include <kcoro/coro.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+KC_BEGIN_DECLS
+
+/* In your memory; it must not move between start and end. The fields are the library's. */
+typedef struct kc_gen {
+    kcoro_t *co;
+    void (*fn)(struct kc_gen *g, void *arg);
+    void *arg;
+    void *value;
+} kc_gen_t;
+
+/*
+ * Prepares a generator; nothing of fn runs yet. stack_size 0: 64 KiB.
+ *
+ * Context: anywhere.  Suspends: no.  Returns: 0; -ENOMEM; -EINVAL: a NULL.
+ * Owns: a coroutine, until kc_gen_end.
+ */
+KC_API int kc_gen_start(kc_gen_t *g, void (*fn)(kc_gen_t *g, void *arg), void *arg,
+                        size_t stack_size);
+
+/*
+ * Runs it to its next kc_gen_yield.
+ *
+ * Context: the thread of the first call, not inside the generator itself.
+ * Suspends: where fn waits, in a job.
+ * Returns: true: *value (which may be NULL) is what it yields; false: fn has returned.
+ */
+KC_API bool kc_gen_next(kc_gen_t *g, void **value);
+
+/* Hands over a value; returns at the next kc_gen_next.  Context: in fn of g, else bad use. */
+KC_API void kc_gen_yield(kc_gen_t *g, void *value);
+
+/* Ends it, wherever it is: its cleanups run (defer.h), the rest of fn does not. Twice is harmless.
+ * Context: as kc_gen_next.  Suspends: no. */
+KC_API void kc_gen_end(kc_gen_t *g);
+
+KC_END_DECLS
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * broadcast.c - a ring of the newest items, numbered from 0; each subscriber keeps the number of
+ * the one that it wants next.
+ *
+ * ORDER    id  site           operation    pairs with  carries; what breaks if weaker
+ *          U1  release: refs  sub_acq_rel  U1          what the others did, to the one who frees it
+ */
+#include "base/os.h"
+#include "flow/buffer.h"
+#include "flow/line.h"
+
+#include <kcoro/broadcast.h>
+
+#include <errno.h>
+
+#define BROADCAST_MAGIC 0xb20adc70u
+
+struct kc_broadcast {
+    kc_line_t line;           /* A  nothing of its own in the word; who waits for the next item */
+    uint32_t magic;           /* I                                                              */
+    KC_ATOMIC(uint32_t) refs; /* A                                                              */
+    size_t item_size;         /* I                                                              */
+    size_t capacity;          /* I                                                              */
+    uint64_t sent;            /* L  items ever: the next one's number                           */
+    bool closed;              /* L                                                              */
+    unsigned char *items;     /* L  number k is in slot k % capacity                            */
+};
+
+static kc_broadcast_t *check(kc_broadcast_t *b, const char *call)
+{
+    if (kc_unlikely(!b || b->magic != BROADCAST_MAGIC))
+        kc__usage(call, b ? "not a broadcast, or one that was freed" : "the broadcast is NULL");
+    return b;
+}
+
+int kc_broadcast_create(size_t item_size, size_t capacity, kc_broadcast_t **out)
+{
+    size_t bytes;
+
+    if (!out || capacity == 0)
+        return -EINVAL;
+    if (__builtin_mul_overflow(item_size, capacity, &bytes))
+        return -ENOMEM;
+    kc_broadcast_t *b = kc__alloc(sizeof *b);
+    if (!b)
+        return -ENOMEM;
+    b->items = kc__alloc(bytes ? bytes : 1);
+    if (!b->items) {
+        kc__free(b);
+        return -ENOMEM;
+    }
+    b->magic = BROADCAST_MAGIC;
+    b->item_size = item_size;
+    b->capacity = capacity;
+    kc_store_relaxed(&b->refs, 1);
+    *out = b;
+    return 0;
+}
+
+kc_broadcast_t *kc_broadcast_retain(kc_broadcast_t *b)
+{
+    kc_add_relaxed(&check(b, "kc_broadcast_retain")->refs, 1);
+    return b;
+}
+
+void kc_broadcast_release(kc_broadcast_t *b)
+{
+    if (!b || kc_sub_acq_rel(&check(b, "kc_broadcast_release")->refs, 1) != 1) /* U1 */
+        return;
+    b->magic = 0;
+    kc__free(b->items);
+    kc__free(b);
+}
+
+static unsigned char *slot(const kc_broadcast_t *b, uint64_t number)
+{
+    return b->items + (size_t)(number % b->capacity) * b->item_size;
+}
+
+int kc_broadcast_send(kc_broadcast_t *b, const void *item)
+{
+    if (!b)
+        return -EINVAL;
+    check(b, "kc_broadcast_send");
+    if (!item && b->item_size > 0)
+        return -EINVAL;
+    kc__line_lock(&b->line);
+    if (b->closed) {
+        kc__line_unlock(&b->line, 0);
+        return -EPIPE;
+    }
+    kc__item_copy(slot(b, b->sent++), item, b->item_size);
+    kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
+    kc__line_unlock(&b->line, 0);
+    kc__line_wake(taken);
+    return 0;
+}
+
+void kc_broadcast_close(kc_broadcast_t *b)
+{
+    check(b, "kc_broadcast_close");
+    kc__line_lock(&b->line);
+    b->closed = true;
+    kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
+    kc__line_unlock(&b->line, 0);
+    kc__line_wake(taken);
+}
+
+/* ---- subscribers ---------------------------------------------------------------------------- */
+
+int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
+{
+    if (!b || !sub)
+        return -EINVAL;
+    sub->from = kc_broadcast_retain(b);
+    kc__line_lock(&b->line);
+    sub->next = b->sent;
+    kc__line_unlock(&b->line, 0);
+    return 0;
+}
+
+void kc_unsubscribe(kc_subscription_t *sub)
+{
+    if (!sub)
+        kc__usage("kc_unsubscribe", "the subscription is NULL");
+    kc_broadcast_release(sub->from);
+    sub->from = NULL;
+}
+
+/* With the lock: the next item, if there is one. */
+static int next_item(kc_broadcast_t *b, kc_subscription_t *sub, void *item, uint64_t *missed)
+{
+    uint64_t oldest = b->sent > b->capacity ? b->sent - b->capacity : 0, lost = 0;
+
+    if (sub->next == b->sent)
+        return b->closed ? -EPIPE : -EAGAIN;
+    if (sub->next < oldest) {
+        lost = oldest - sub->next;
+        sub->next = oldest;
+    }
+    if (item)
+        kc__item_copy(item, slot(b, sub->next), b->item_size);
+    if (missed)
+        *missed = lost;
+    sub->next++;
+    return 0;
+}
+
+int kc_subscription_try_recv(kc_subscription_t *sub, void *item, uint64_t *missed)
+{
+    if (!sub || !sub->from)
+        return -EINVAL;
+    kc_broadcast_t *b = check(sub->from, "kc_subscription_try_recv");
+    kc__line_lock(&b->line);
+    int rc = next_item(b, sub, item, missed);
+    kc__line_unlock(&b->line, 0);
+    return rc;
+}
+
+int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *missed,
+                               kc_time_t deadline)
+{
+    if (!sub || !sub->from)
+        return -EINVAL;
+    kc_broadcast_t *b = check(sub->from, "kc_subscription_recv");
+    for (;;) {
+        kc_wait_t w;
+        int rc = kc__wait_begin(&w, KC_WAIT_BROADCAST, b);
+        if (rc != 0)
+            return rc;
+        kc__line_lock(&b->line);
+        rc = next_item(b, sub, item, missed);
+        if (rc != -EAGAIN) {
+            kc__line_unlock(&b->line, 0);
+            kc__wait_charge(kc__thread(), w.co);
+            return rc;
+        }
+        rc = kc__line_wait(&b->line, 0, &w, deadline);
+        if (rc != 0) {
+            kc__line_unlock(&b->line, kc__line_leave(&b->line, &w));
+            return kc__line_gave_up(&w, rc);
+        }
+    }
+}
+
+int kc_subscription_recv(kc_subscription_t *sub, void *item, uint64_t *missed)
+{
+    return kc_subscription_recv_until(sub, item, missed, KC_FOREVER);
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan.c - channels: one lock, a buffer, and two lines of those who wait.
+ *
+ * WHAT     Whoever comes looks at the other side's line first. If somebody stands there, its wait
+ *          is claimed (wait.h), and the item goes straight from one frame to the other: a wait that
+ *          is claimed is always woken, so both frames stay until then. Else the buffer is used, and
+ *          if that cannot be done the caller stands in line itself. All of it under the lock: an
+ *          item is in exactly one place, whatever ends a wait.
+ *
+ * SHAPE    capacity 0   no buffer: senders and receivers meet
+ *          capacity n   a ring; who receives from a full one moves the first sender's item up
+ *          unlimited    a list of chunks, see buffer.h
+ *          latest       a ring of one; a send replaces the item. With a hook for undelivered
+ *                       items the new one goes into the spare chunk, and the old chunk to the hook
+ *
+ * ORDER    id  site           operation    pairs with  carries; what breaks if weaker
+ *          Q1  release: refs  sub_acq_rel  Q1          what the others did, to the one who frees it
+ *
+ * RULES    R1 nobody waits to receive while there is an item or a sender, nor to send while there
+ *             is room or a receiver; but for waits that have ended and not left yet, and both
+ *             cases of one select.
+ *
+ * PROGRESS Everything but waiting is a few instructions and the copy of one item under a spin lock.
+ *
+ * WHY NOT  A lock-free queue for the buffer: select, close and an exact outcome under cancellation
+ *          need one decision over buffer and lines, and an uncontended lock is one locked
+ *          instruction, no more than such a queue needs.
+ */
+#include "flow/chan.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* ---- create, release ------------------------------------------------------------------------ */
+
+int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
+{
+    if (!opts || !out)
+        return -EINVAL;
+    kc_chan_t *c = kc__alloc(sizeof *c);
+    if (!c)
+        return -ENOMEM;
+    c->latest = opts->capacity == KC_CHAN_LATEST;
+    int rc = kc__buffer_init(&c->buffer, opts->item_size, c->latest ? 1 : opts->capacity,
+                             opts->capacity == KC_CHAN_UNLIMITED);
+    if (rc != 0) {
+        kc__free(c);
+        return rc;
+    }
+    c->magic = KC_CHAN_MAGIC;
+    kc_store_relaxed(&c->refs, 1);
+    c->undelivered = opts->undelivered;
+    c->arg = opts->arg;
+    if (opts->name)
+        snprintf(c->name, sizeof c->name, "%s", opts->name);
+    *out = c;
+    return 0;
+}
+
+int kc_chan_create(size_t item_size, size_t capacity, kc_chan_t **out)
+{
+    return kc_chan_create_with(&(kc_chan_opts_t){ .item_size = item_size, .capacity = capacity },
+                               out);
+}
+
+void kc__chan_check(const kc_chan_t *c, const char *call)
+{
+    if (kc_unlikely(!c || c->magic != KC_CHAN_MAGIC))
+        kc__usage(call, c ? "not a channel, or one that was freed" : "the channel is NULL");
+}
+
+kc_chan_t *kc_chan_retain(kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_retain");
+    kc_add_relaxed(&c->refs, 1);
+    return c;
+}
+
+/* Nobody has it any more. */
+static void chan_free(kc_chan_t *c)
+{
+    kc_buffer_t *b = &c->buffer;
+
+    if (c->senders || c->receivers)
+        kc__usage("kc_chan_release", "somebody still waits in the channel");
+    while (c->undelivered && kc__buffer_count(b) > 0) {
+        void *item = kc__buffer_oldest(b);
+        c->undelivered(item, c->arg);
+        kc__buffer_pop(b, NULL);
+    }
+    kc__buffer_free(b);
+    c->magic = 0;
+    kc__free(c);
+}
+
+void kc_chan_release(kc_chan_t *c)
+{
+    if (!c)
+        return;
+    kc__chan_check(c, "kc_chan_release");
+    if (kc_sub_acq_rel(&c->refs, 1) == 1) /* Q1 */
+        chan_free(c);
+}
+
+size_t kc_chan_len(const kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_len");
+    return kc__buffer_count(&c->buffer);
+}
+
+/* ---- the other side ------------------------------------------------------------------------- */
+
+KC_INLINE kc_turn_t *turn_of(kc_link_t *l)
+{
+    return kc_container_of(l, kc_turn_t, link);
+}
+
+/* The first in a line whose wait can be claimed, claimed and taken out; never one of self. */
+KC_INLINE kc_turn_t *claim_first(kc_link_t **line, const kc_wait_t *self)
+{
+    kc_link_t *l = *line;
+
+    while (l) {
+        kc_turn_t *turn = turn_of(l);
+        kc_link_t *next = l->next != *line ? l->next : NULL;
+        if (kc_likely(turn->wait != self)) {
+            kc__wait_unlink(line, l);
+            if (kc_likely(turn->only ? kc__wait_claim_own(turn->wait, turn->index)
+                                     : kc__wait_claim(turn->wait, turn->index))) {
+                turn->rc = 0;
+                return turn;
+            }
+        }
+        l = next;
+    }
+    return NULL;
+}
+
+/* Somebody waits there, as it looks. */
+static bool any_but(kc_link_t *line, const kc_wait_t *self)
+{
+    kc_link_t *l = line;
+
+    if (l)
+        do {
+            kc_wait_t *w = turn_of(l)->wait;
+            if (w != self && kc_load_relaxed(&w->word) == 0)
+                return true;
+            l = l->next;
+        } while (l != line);
+    return false;
+}
+
+bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+{
+    const kc_buffer_t *b = &c->buffer;
+
+    if (c->closed)
+        return true;
+    if (op == KC_SEND)
+        return b->unlimited || c->latest || kc__buffer_room(b) || any_but(c->receivers, self);
+    return kc__buffer_count(b) > 0 || any_but(c->senders, self);
+}
+
+/* ---- one item ------------------------------------------------------------------------------- */
+
+/* A latest one is full: the new item takes the place of the old. */
+static int replace(kc_chan_t *c, const void *item, kc_chan_after_t *after)
+{
+    kc_buffer_t *b = &c->buffer;
+
+    if (c->undelivered) {
+        if (!b->spare)
+            return -ENOMEM;
+        after->dropped = b->first;
+        b->first = b->last = b->spare;
+        b->spare = NULL;
+    }
+    kc__item_copy(b->first->items, item, b->item_size);
+    return 0;
+}
+
+KC_INLINE int put(kc_chan_t *c, const void *item, const kc_wait_t *self, kc_chan_after_t *after)
+{
+    kc_turn_t *turn;
+
+    if (kc_unlikely(c->closed))
+        return -EPIPE;
+    if (c->receivers && (turn = claim_first(&c->receivers, self)) != NULL) {
+        if (turn->item)
+            kc__item_copy(turn->item, item, c->buffer.item_size);
+        after->woken = turn->wait;
+        return 0;
+    }
+    if (kc__buffer_room(&c->buffer)) {
+        kc__buffer_push(&c->buffer, item);
+        return 0;
+    }
+    if (kc_unlikely(c->latest))
+        return replace(c, item, after);
+    return c->buffer.unlimited ? -ENOMEM : -EAGAIN;
+}
+
+KC_INLINE int take(kc_chan_t *c, void *item, const kc_wait_t *self, kc_chan_after_t *after)
+{
+    kc_turn_t *turn = NULL;
+
+    if (kc__buffer_count(&c->buffer) > 0) {
+        kc__buffer_pop(&c->buffer, item);
+        if (c->senders && (turn = claim_first(&c->senders, self)) != NULL)
+            kc__buffer_push(&c->buffer, turn->item);
+    } else if (c->senders && (turn = claim_first(&c->senders, self)) != NULL) {
+        if (item)
+            kc__item_copy(item, turn->item, c->buffer.item_size);
+    } else {
+        return c->closed ? -EPIPE : -EAGAIN;
+    }
+    if (turn)
+        after->woken = turn->wait;
+    return 0;
+}
+
+int kc__chan_try(kc_chan_t *c, int op, void *item, const kc_wait_t *self, kc_chan_after_t *after)
+{
+    return op == KC_SEND ? put(c, item, self, after) : take(c, item, self, after);
+}
+
+int kc__chan_grow(kc_chan_t *c)
+{
+    kc_chunk_t *chunk = kc__buffer_chunk(&c->buffer);
+
+    if (!chunk)
+        return -ENOMEM;
+    kc__spin_lock(&c->lock);
+    chunk = kc__buffer_give(&c->buffer, chunk);
+    kc__spin_unlock(&c->lock);
+    kc__free(chunk);
+    return 0;
+}
+
+/* The item of a chunk that was replaced. */
+static KC_COLD void drop(kc_chan_t *c, kc_chunk_t *chunk)
+{
+    c->undelivered(chunk->items, c->arg);
+    kc__spin_lock(&c->lock);
+    chunk = kc__buffer_give(&c->buffer, chunk);
+    kc__spin_unlock(&c->lock);
+    kc__free(chunk);
+}
+
+void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
+{
+    if (after->woken)
+        kc__wait_wake(after->woken);
+    if (kc_unlikely(after->dropped != NULL))
+        drop(c, after->dropped);
+}
+
+/* ---- send, receive -------------------------------------------------------------------------- */
+
+/* With the lock, which is given back: waits until somebody takes or brings the item. */
+static KC_NOINLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+{
+    kc_wait_t w;
+    kc_turn_t turn = { .wait = &w, .item = item, .only = true };
+
+    kc__wait_begin_firm(&w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
+    w.firm = false;
+    kc__wait_link(kc__chan_line(c, op), &turn.link);
+    kc__spin_unlock(&c->lock);
+    int rc = kc__wait_commit(&w, deadline);
+    if (kc_likely(rc == 0))
+        return turn.rc;
+    kc__spin_lock(&c->lock);
+    kc__wait_unlink(kc__chan_line(c, op), &turn.link);
+    kc__spin_unlock(&c->lock);
+    return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
+}
+
+KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, const char *call)
+{
+    kc_chan_after_t after = { NULL, NULL };
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (kc_unlikely(!c))
+        return -EINVAL;
+    kc__chan_check(c, call);
+    if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
+        return -EINVAL;
+    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
+        return kc__job_cancelled_here(co);
+    for (;;) {
+        kc__spin_lock(&c->lock);
+        int rc = op == KC_SEND ? put(c, item, NULL, &after) : take(c, item, NULL, &after);
+        if (rc == -EAGAIN)
+            return stand_in_line(c, op, item, deadline);
+        kc__spin_unlock(&c->lock);
+        if (kc_likely(rc == 0))
+            break;
+        if (rc != -ENOMEM || kc__chan_grow(c) != 0)
+            return rc;
+    }
+    if (op == KC_SEND && c->buffer.slots == 0 && after.woken) {
+        kc__wait_hand_over(t, co, after.woken);
+        return 0;
+    }
+    kc__chan_after(c, &after);
+    kc__wait_charge(t, co);
+    return 0;
+}
+
+int kc_chan_send(kc_chan_t *c, const void *item)
+{
+    return transfer(c, KC_SEND, (void *)(uintptr_t)item, KC_FOREVER, "kc_chan_send");
+}
+
+int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
+{
+    return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline, "kc_chan_send_until");
+}
+
+int kc_chan_recv(kc_chan_t *c, void *item)
+{
+    return transfer(c, KC_RECV, item, KC_FOREVER, "kc_chan_recv");
+}
+
+int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline)
+{
+    return transfer(c, KC_RECV, item, deadline, "kc_chan_recv_until");
+}
+
+static int try(kc_chan_t *c, int op, void *item, const char *call)
+{
+    kc_chan_after_t after = { NULL, NULL };
+    int rc;
+
+    if (!c)
+        return -EINVAL;
+    kc__chan_check(c, call);
+    if (!kc__chan_item_ok(c, op, item))
+        return -EINVAL;
+    do {
+        kc__spin_lock(&c->lock);
+        rc = kc__chan_try(c, op, item, NULL, &after);
+        kc__spin_unlock(&c->lock);
+    } while (rc == -ENOMEM && kc__chan_grow(c) == 0);
+    kc__chan_after(c, &after);
+    return rc;
+}
+
+int kc_chan_try_send(kc_chan_t *c, const void *item)
+{
+    return try(c, KC_SEND, (void *)(uintptr_t)item, "kc_chan_try_send");
+}
+
+int kc_chan_try_recv(kc_chan_t *c, void *item)
+{
+    return try(c, KC_RECV, item, "kc_chan_try_recv");
+}
+
+/* ---- close ---------------------------------------------------------------------------------- */
+
+/* With the lock: all in a line hear that it is closed. Returns them, in front of `others`. */
+static kc_link_t *turn_away(kc_link_t **line, kc_link_t *others)
+{
+    kc_turn_t *turn;
+
+    while ((turn = claim_first(line, NULL)) != NULL) {
+        turn->rc = -EPIPE;
+        turn->wait->link.next = others;
+        others = &turn->wait->link;
+    }
+    return others;
+}
+
+void kc_chan_close(kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_close");
+    kc__spin_lock(&c->lock);
+    c->closed = true;
+    kc_link_t *woken = turn_away(&c->senders, turn_away(&c->receivers, NULL));
+    kc__spin_unlock(&c->lock);
+    while (woken) {
+        kc_wait_t *w = kc__wait_of(woken);
+        woken = woken->next;
+        kc__wait_wake(w);
+    }
+}

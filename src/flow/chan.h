@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan.h - a channel, for the files of this folder.
+ *
+ * Legend: I immutable, A atomic, L the channel's lock.
+ */
+#ifndef KC_FLOW_CHAN_H
+#define KC_FLOW_CHAN_H
+
+#include "flow/buffer.h"
+#include "flow/job.h"
+#include "flow/lock.h"
+#include "flow/wait.h"
+
+#include <kcoro/chan.h>
+
+#define KC_CHAN_MAGIC 0xc4a2c070u
+
+struct kc_chan {
+    uint32_t magic;           /* I  KC_CHAN_MAGIC until it is freed                           */
+    kc_spin_t lock;           /* A                                                            */
+    KC_ATOMIC(uint32_t) refs; /* A                                                            */
+    bool closed;              /* L                                                            */
+    bool latest;              /* I  a send replaces what is in the buffer                     */
+    kc_buffer_t buffer;       /* L                                                            */
+    kc_link_t *receivers;     /* L  kc_turn_t: not empty only if the buffer is                */
+    kc_link_t *senders;       /* L  kc_turn_t: not empty only if the buffer is full           */
+    void (*undelivered)(void *item, void *arg); /* I                                           */
+    void *arg;                                  /* I                                           */
+    char name[32];                              /* I                                           */
+};
+
+/* One who wants to send or receive, in its frame: its place in a line of one channel. */
+typedef struct {
+    kc_link_t link;  /* L                                                                      */
+    kc_wait_t *wait; /* I  of a select: the same for all its cases                             */
+    void *item;      /* I  where the item goes, or comes from                                  */
+    int index;       /* I  what its wait returns: which case it is                             */
+    int rc;          /* >(claim) 0, or -EPIPE                                                  */
+    bool only;       /* I  the wait is in this line only                                       */
+} kc_turn_t;
+
+/* What is left to do when the lock is given back. */
+typedef struct {
+    kc_wait_t *woken;    /* who goes on; NULL: nobody                                          */
+    kc_chunk_t *dropped; /* holds an item that nobody will receive; NULL: there is none        */
+} kc_chan_after_t;
+
+/* A handle that the user gives: aborts if it is none. */
+void kc__chan_check(const kc_chan_t *c, const char *call);
+
+/*
+ * With the lock: sends or receives at once, if that can be done; never with a turn of the wait
+ * `self`. op: KC_SEND or KC_RECV.
+ * Returns 0, -EPIPE, -EAGAIN: not now; -ENOMEM: it needs a chunk, see kc__chan_grow.
+ */
+int kc__chan_try(kc_chan_t *c, int op, void *item, const kc_wait_t *self, kc_chan_after_t *after);
+
+/* With the lock: that would not be -EAGAIN, as it looks. */
+bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
+
+/* Without the lock: gets it a chunk. 0 or -ENOMEM. */
+int kc__chan_grow(kc_chan_t *c);
+
+/* Without the lock: what is left to do. */
+void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after);
+
+/* Where those wait who want to do op. */
+KC_INLINE kc_link_t **kc__chan_line(kc_chan_t *c, int op)
+{
+    return op == KC_SEND ? &c->senders : &c->receivers;
+}
+
+/* The item is there, or is not needed. */
+KC_INLINE bool kc__chan_item_ok(const kc_chan_t *c, int op, const void *item)
+{
+    return item || op == KC_RECV || c->buffer.item_size == 0;
+}
+
+#endif

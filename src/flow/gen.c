@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * gen.c - generators: resume and yield under another name, with a value.
+ */
+#include "coro/coro.h"
+
+#include <kcoro/gen.h>
+
+#include <errno.h>
+
+static void run(void *arg)
+{
+    kc_gen_t *g = arg;
+
+    g->fn(g, g->arg);
+}
+
+int kc_gen_start(kc_gen_t *g, void (*fn)(kc_gen_t *g, void *arg), void *arg, size_t stack_size)
+{
+    if (!g || !fn)
+        return -EINVAL;
+    *g = (kc_gen_t){ .fn = fn, .arg = arg };
+    g->co = kcoro_create(run, g, stack_size);
+    return g->co ? 0 : -ENOMEM;
+}
+
+bool kc_gen_next(kc_gen_t *g, void **value)
+{
+    if (!g || !g->co)
+        kc__usage("kc_gen_next", "the generator was not started, or has been ended");
+    if (kcoro_state(g->co) == KCORO_FINISHED)
+        return false;
+    if (kcoro_resume(g->co) != 0)
+        kc__usage("kc_gen_next", "the generator runs, or belongs to another thread (rule C2)");
+    if (kcoro_state(g->co) == KCORO_FINISHED)
+        return false;
+    if (value)
+        *value = g->value;
+    return true;
+}
+
+void kc_gen_yield(kc_gen_t *g, void *value)
+{
+    if (!g || kcoro_current() != g->co)
+        kc__usage("kc_gen_yield", "called outside the generator");
+    g->value = value;
+    kcoro_yield();
+}
+
+void kc_gen_end(kc_gen_t *g)
+{
+    if (!g)
+        kc__usage("kc_gen_end", "the generator is NULL");
+    if (g->co)
+        kcoro_destroy(g->co);
+    g->co = NULL;
+}
