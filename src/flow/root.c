@@ -20,7 +20,6 @@
 #include "flow/job.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 static kc_worker_t *nth(kc_sched_t *s, int i)
@@ -109,27 +108,6 @@ bool kc__roots_idle(kc_sched_t *s)
 bool kc__roots_held_open(kc_sched_t *s)
 {
     return kc_load_acquire(&s->holds) > 0; /* R3 */
-}
-
-static void report(kc_block_t *block, void *arg)
-{
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-    uint64_t word = kc__job_word(j);
-
-    if (kc__job_sched(j) != arg || !(word & KC_WORD_BODY) || (kc__job_flags(j) & KC_JOB_SCOPE))
-        return;
-    kcoro_t *co = j->task.co;
-    kc_task_t *at = co->task;
-    kc_wait_kind_t kind = (kc_wait_kind_t)kc_load_relaxed(&at->kind);
-    fprintf(stderr, "kcoro: deadlock: job \"%s\", coroutine %llu, waits for %s%s%s\n",
-            kc_job_name(j), (unsigned long long)co->id, kind ? kc__wait_name(kind) : "its turn",
-            kind == KC_WAIT_JOIN ? " of job " : "",
-            kind == KC_WAIT_JOIN ? kc_job_name(at->wait->object) : "");
-}
-
-void kc__roots_report(kc_sched_t *s)
-{
-    kc__block_each(KC_TASK_MAGIC, report, s);
 }
 
 /* ---- timed tasks ---------------------------------------------------------------------------- */

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * stuck.c - nothing can go on any more: who waits for what, and for whom in a circle.
+ *
+ * WHAT     Called on the only thread of a scheduler, when all its coroutines wait (S11): so all of
+ *          it may be read. A body waits for one thing: a lock, which somebody has; a job, or its
+ *          children, which must end. A job without a body waits for its children. These are the
+ *          edges of a graph; circles in it are found by going down from each job once.
+ */
+#include "base/os.h"
+#include "flow/chan.h"
+#include "flow/line.h"
+
+#include <kcoro/sync.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    kc_job_t *job;
+    enum { NEW, ON_PATH, SEEN } state;
+    kc_job_t *next; /* the child to be looked at next; NULL: none is left */
+    size_t below;   /* ON_PATH: which one is above it on the path */
+} node_t;
+
+typedef struct {
+    kc_sched_t *sched;
+    size_t count, room;
+    node_t *nodes; /* by address of the job */
+    size_t bodies;
+    kc_job_t **body; /* those that have one, by address of its coroutine */
+} graph_t;
+
+/* ---- who waits for what --------------------------------------------------------------------- */
+
+/* The wait of a body that waits; NULL: it does not, or there is none. */
+static const kc_wait_t *wait_of(const kc_job_t *j)
+{
+    if (!(kc__job_word(j) & KC_WORD_BODY) || (kc__job_flags(j) & KC_JOB_SCOPE))
+        return NULL;
+    const kc_task_t *at = j->task.co->task;
+    return kc_load_relaxed(&at->kind) == KC_WAIT_NONE ? NULL : at->wait;
+}
+
+/* The name that the user gave to what is waited for; "" if none. */
+static const char *name_of(const kc_wait_t *w)
+{
+    const char *name = NULL;
+
+    switch (w->kind) {
+    case KC_WAIT_MUTEX:
+        name = ((const kc_mutex_t *)w->object)->name;
+        break;
+    case KC_WAIT_READ:
+    case KC_WAIT_WRITE:
+        name = ((const kc_rwlock_t *)w->object)->name;
+        break;
+    case KC_WAIT_SEND:
+    case KC_WAIT_RECV:
+        name = ((const kc_chan_t *)w->object)->name;
+        break;
+    default:
+        break;
+    }
+    return name ? name : "";
+}
+
+static void print_wait(const char *head, kc_job_t *j)
+{
+    const kc_wait_t *w = wait_of(j);
+    const char *name = w ? name_of(w) : "", *mark = *name ? "\"" : "";
+    unsigned long long co = (unsigned long long)j->task.co->id;
+
+    if (w && w->kind == KC_WAIT_JOIN)
+        fprintf(stderr, "kcoro: %s: job \"%s\", coroutine %llu, waits for join of job %s", head,
+                kc_job_name(j), co, kc_job_name(w->object));
+    else
+        fprintf(stderr, "kcoro: %s: job \"%s\", coroutine %llu, waits for %s%s%s%s%s", head,
+                kc_job_name(j), co, w ? kc__wait_name(w->kind) : "its turn", *name ? " " : "",
+                mark, name, mark);
+}
+
+/* ---- circles -------------------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)((const node_t *)a)->job, y = (uintptr_t)((const node_t *)b)->job;
+
+    return x < y ? -1 : x > y;
+}
+
+static node_t *node_of(const graph_t *g, kc_job_t *j)
+{
+    node_t key = { .job = j };
+
+    return j ? bsearch(&key, g->nodes, g->count, sizeof key, by_address) : NULL;
+}
+
+static int by_coroutine(const void *a, const void *b)
+{
+    uintptr_t x = (uintptr_t)(*(kc_job_t *const *)a)->task.co;
+    uintptr_t y = (uintptr_t)(*(kc_job_t *const *)b)->task.co;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The job whose coroutine has a lock; NULL: nobody, or somebody outside. */
+static kc_job_t *job_of_owner(const graph_t *g, uint64_t owner)
+{
+    kc_job_t like = { .task.co = (kcoro_t *)(uintptr_t)owner }, *key = &like;
+    kc_job_t **found = bsearch(&key, g->body, g->bodies, sizeof key, by_coroutine);
+
+    return found ? *found : NULL;
+}
+
+/* The first that must do something before j can. *ring_of is not NULL: the children of that, all of
+ * them; this is the first. */
+static kc_job_t *first_below(const graph_t *g, kc_job_t *j, kc_job_t **ring_of)
+{
+    const kc_wait_t *w = wait_of(j);
+
+    *ring_of = NULL;
+    if ((kc__job_flags(j) & KC_JOB_SCOPE) && (kc__job_word(j) & KC_WORD_BODY))
+        return kc__job_own(j->task.co);
+    if (!(kc__job_word(j) & KC_WORD_BODY))
+        *ring_of = j;
+    else if (!w)
+        return NULL;
+    else if (w->kind == KC_WAIT_CHILDREN)
+        *ring_of = (kc_job_t *)(uintptr_t)w->object;
+    else if (w->kind == KC_WAIT_JOIN)
+        return (kc_job_t *)(uintptr_t)w->object;
+    else if (w->kind == KC_WAIT_MUTEX)
+        return job_of_owner(g, kc__mutex_owner(w->object));
+    else if (w->kind == KC_WAIT_READ || w->kind == KC_WAIT_WRITE)
+        return job_of_owner(g, kc__rwlock_writer(w->object));
+    else if (w->kind == KC_WAIT_ONCE)
+        return job_of_owner(g, kc__once_runner(w->object));
+    return *ring_of ? (*ring_of)->children : NULL;
+}
+
+/* From `from`, the last on the path, back to `to`: those between wait in a circle. */
+static void print_circle(const graph_t *g, size_t from, size_t to)
+{
+    size_t i = from, after = to;
+
+    for (;; after = i, i = g->nodes[i].below) {
+        kc_job_t *j = g->nodes[i].job, *next = g->nodes[after].job;
+        if (wait_of(j)) {
+            print_wait("circle", j);
+            if (wait_of(j)->kind == KC_WAIT_JOIN)
+                fprintf(stderr, "\n");
+            else
+                fprintf(stderr, ", which needs job \"%s\"\n", kc_job_name(next));
+        }
+        if (i == to)
+            return;
+    }
+}
+
+/* Goes down from node `top`, and back up. */
+static void search(graph_t *g, size_t top)
+{
+    size_t at = top;
+    kc_job_t *ring_of;
+
+    g->nodes[top].below = SIZE_MAX;
+    while (at != SIZE_MAX) {
+        node_t *n = &g->nodes[at];
+        kc_job_t *first = first_below(g, n->job, &ring_of), *j = n->next;
+        if (n->state == NEW) {
+            n->state = ON_PATH;
+            j = first;
+        }
+        if (!j) {
+            n->state = SEEN;
+            at = n->below;
+            continue;
+        }
+        n->next = ring_of && j->next != first ? j->next : NULL;
+        node_t *next = node_of(g, j);
+        if (next && next->state == ON_PATH)
+            print_circle(g, at, (size_t)(next - g->nodes));
+        if (next && next->state == NEW) {
+            next->below = at;
+            at = (size_t)(next - g->nodes);
+        }
+    }
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+/* A job that has not ended: NULL: of another scheduler, or it has. */
+static kc_job_t *visited(kc_block_t *block, const graph_t *g)
+{
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+
+    return kc__job_sched(j) != g->sched || (kc__job_word(j) & KC_WORD_DONE) ? NULL : j;
+}
+
+static bool has_own_body(const kc_job_t *j)
+{
+    return (kc__job_word(j) & KC_WORD_BODY) && !(kc__job_flags(j) & KC_JOB_SCOPE);
+}
+
+static void count_and_print(kc_block_t *block, void *arg)
+{
+    graph_t *g = arg;
+    kc_job_t *j = visited(block, g);
+
+    if (!j)
+        return;
+    g->room++;
+    if (has_own_body(j)) {
+        print_wait("deadlock", j);
+        fprintf(stderr, "\n");
+    }
+}
+
+static void collect(kc_block_t *block, void *arg)
+{
+    graph_t *g = arg;
+    kc_job_t *j = visited(block, g);
+
+    if (!j || g->count == g->room)
+        return;
+    g->nodes[g->count++] = (node_t){ .job = j };
+    if (has_own_body(j))
+        g->body[g->bodies++] = j;
+}
+
+void kc__stuck_report(kc_sched_t *s)
+{
+    graph_t g = { .sched = s };
+
+    kc__block_each(KC_TASK_MAGIC, count_and_print, &g);
+    g.nodes = kc__alloc(g.room * sizeof *g.nodes);
+    g.body = kc__alloc(g.room * sizeof(kc_job_t *));
+    if (g.nodes && g.body) {
+        kc__block_each(KC_TASK_MAGIC, collect, &g);
+        qsort(g.nodes, g.count, sizeof *g.nodes, by_address);
+        qsort(g.body, g.bodies, sizeof *g.body, by_coroutine);
+        for (size_t i = 0; i < g.count; i++)
+            if (g.nodes[i].state == NEW)
+                search(&g, i);
+    }
+    kc__free(g.nodes);
+    kc__free(g.body);
+}
