@@ -19,7 +19,7 @@
 
 typedef struct kc_chunk {
     struct kc_chunk *next;
-    unsigned char items[];
+    _Alignas(max_align_t) unsigned char items[]; /* a hook gets a pointer to one */
 } kc_chunk_t;
 
 typedef struct {

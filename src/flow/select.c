@@ -62,7 +62,7 @@ static size_t any_of(size_t n)
     uint64_t x =
         w ? kc__worker_random(w) : (kc_add_relaxed(&outside, 1) + 1) * 0x9e3779b97f4a7c15u >> 32;
 
-    return (size_t)((x & UINT32_MAX) * n >> 32);
+    return (size_t)(x * n >> 32);
 }
 
 /* The index of the case that has been done now; -EAGAIN: none. */

@@ -119,10 +119,10 @@ static void wait_rings(kc_alarm_t *alarm)
 static int thread_waits(kc_wait_t *w, kc_time_t deadline)
 {
     bool pumps = w->worker && kc__sched_pump_until(w->worker->sched, deadline, &w->word);
-    kc_time_t until = KC_FOREVER;
+    kc_time_t until = KC_FOREVER, now = kc_now();
 
     if (deadline != KC_FOREVER && !pumps) /* its clock may be a virtual one */
-        until = kc__os_now() + (deadline - kc_now());
+        until = deadline <= now ? 0 : kc__os_now() + (deadline - now);
     for (uint32_t seen; (seen = kc_load_acquire(&w->word)) != KC_DONE;) { /* A3 */
         if ((pumps || kc__os_now() >= until) && deadline != KC_FOREVER &&
             kc__wait_claim(w, w->timed_out))

@@ -330,7 +330,7 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
  * caller's, is ready behind all others. */
 void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
 
-/* A number that is hard to guess; with a seed, the seed's next one. */
+/* 32 bits that are hard to guess; with a seed, the seed's next ones. */
 uint64_t kc__worker_random(kc_worker_t *w);
 
 /* The caller's body is over, and its stack is empty but for the frame that calls. A task that may

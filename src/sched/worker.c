@@ -285,7 +285,7 @@ uint64_t kc__worker_random(kc_worker_t *w)
 {
     if (kc_likely(!w->oracle)) {
         w->random = w->random * 6364136223846793005u + 1442695040888963407u;
-        return w->random >> 33;
+        return w->random >> 32;
     }
     uint64_t x = w->sched->random;
     x ^= x << 13;
