@@ -312,19 +312,19 @@ static int part_shield(void)
     return STEP("after the shield", kc_check());
 }
 
-static int sleeps_long(void *arg)
+static int sleeps_for_ever(void *arg)
 {
     (void)arg;
     take();
     KC_CLEANUP(give, NULL);
     point();
-    return kc_sleep(1000 * TICK);
+    return kc_sleep(KC_FOREVER);
 }
 
 static int part_timeout(void)
 {
     struct step *s = enter("timeout");
-    int rc = kc_scope(sleeps_long, NULL, &(kc_scope_opts_t){ .timeout = 3 * TICK });
+    int rc = kc_scope(sleeps_for_ever, NULL, &(kc_scope_opts_t){ .timeout = 3 * TICK });
     CHECK(rc == -ETIMEDOUT || (rc == REASON && kc_load_acquire(&now.asked)));
     return leave(s, rc == -ETIMEDOUT ? 0 : rc);
 }

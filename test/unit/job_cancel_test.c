@@ -413,7 +413,6 @@ static int takes_what_came(void *arg)
     struct waiter *w = arg;
     void *payload = NULL;
 
-    set(&w->in, 1);
     CHECK_EQ(kc_await(w->value, &payload), 0);
     CHECK_PTR(payload, w);
     UNTIL(get(&w->out));
@@ -427,9 +426,7 @@ IN_A_JOB(what_did_happen_is_reported_before_the_cancel)
         struct waiter w = { 0 };
         CHECK_EQ(kc_promise(NULL, &w.value), 0);
         kc_job_t *j = launch(takes_what_came, &w, NULL);
-        UNTIL(get(&w.in));
-        if (kc_sched_workers(kc_sched_current()) > 0)
-            CHECK_EQ(kc_sleep(KC_US(200)), 0); /* until it waits, or it is no test */
+        UNTIL(kc_load_relaxed(&j->task.kind) == KC_WAIT_JOIN); /* or it is no test */
         CHECK_EQ(kc_promise_complete(w.value, 0, &w), 0);
         CHECK(kc_job_cancel(j, 0));
         set(&w.out, 1);

@@ -28,6 +28,16 @@ static kc_sched_t *make(int workers)
     return s;
 }
 
+/* One thread, on whose clock no sleep is over before it has begun. */
+static kc_sched_t *make_virtual(void)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .flags = KC_SCHED_VIRTUAL_TIME };
+    kc_sched_t *s;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    return s;
+}
+
 static kc_metrics_t metrics(kc_sched_t *s)
 {
     kc_metrics_t m;
@@ -132,13 +142,24 @@ TEST(a_fresh_scheduler_has_counted_nothing)
     }
 }
 
+/* Ends when one more has begun to wait for a job. */
+static int ends_when_joined(void *arg)
+{
+    kc_sched_t *s = kc_sched_current();
+    int rc = 0;
+
+    while (rc == 0 && metrics(s).waiters_registered == *(uint64_t *)arg)
+        rc = kc_sleep(KC_US(20));
+    return rc;
+}
+
 static int wait_for_children(void *arg)
 {
+    uint64_t before = metrics(kc_sched_current()).waiters_registered;
     kc_job_t *j;
-    int us = 20000;
 
     (void)arg;
-    CHECK_EQ(kc_launch_job(naps, &us, NULL, &j), 0);
+    CHECK_EQ(kc_launch_job(ends_when_joined, &before, NULL, &j), 0);
     CHECK_EQ(kc_job_join(j), 0); /* has to wait */
     CHECK_EQ(kc_job_join(j), 0); /* has not */
     kc_job_release(j);
@@ -171,7 +192,7 @@ static int yield_and_sleep(void *arg)
 
 TEST(switches_spawns_parks_and_timers_are_counted_once_each)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS);
+    kc_sched_t *s = make_virtual();
     kc_call_t two[] = { { .fn = yield_and_sleep }, { .fn = yield_and_sleep } };
 
     CHECK_EQ(kc_sched_submit_many(s, KC_MAIN, two, 2), 0);
@@ -184,8 +205,8 @@ TEST(switches_spawns_parks_and_timers_are_counted_once_each)
     CHECK_LE(m.switches, 6);
     CHECK_EQ(m.steals, 0);
     CHECK_EQ(kc_schedule_delayed(s, 1, KC_MAIN, nothing, NULL, NULL), 0);
-    while (metrics(s).timers_fired < 3)
-        CHECK_GE(kc_sched_run_expired(s, kc_now()), 0);
+    CHECK_GE(kc_sched_run_expired(s, kc_now() + 1), 0);
+    CHECK_EQ(metrics(s).timers_fired, 3);
     CHECK_EQ(metrics(s).jobs_created, 3);
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
@@ -212,7 +233,7 @@ static int look_at_stacks(void *arg)
 
 TEST(stacks_in_use_and_live_jobs_are_gauges)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS);
+    kc_sched_t *s = make_virtual();
 
     run(s, look_at_stacks, s);
     CHECK_EQ(metrics(s).stacks_in_use, 0);
