@@ -16,6 +16,7 @@
  */
 #include "base/os.h"
 #include "flow/job.h"
+#include "flow/lock.h"
 #include "flow/signal.h"
 
 #include <errno.h>
@@ -41,12 +42,13 @@ static void never_starts(kc_job_t *j)
 static bool body_begins(kc_job_t *j)
 {
     uint64_t seen = kc_load_relaxed(&j->task.word);
+    uint32_t spins = 0;
 
     for (;;) {
         if (kc_unlikely(seen & KC_WORD_STOP))
             return false;
         if (kc_unlikely(seen & KC_WORD_LOCK)) { /* who has it may be about to stop it */
-            kc__relax();
+            kc__lock_is_taken(&spins);
             seen = kc_load_relaxed(&j->task.word);
         } else if (kc_cas_acq_rel(&j->task.word, &seen,
                                   seen | KC_WORD_BODY | KC_WORD_STARTED)) { /* B1 */

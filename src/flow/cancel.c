@@ -27,9 +27,9 @@
  *             but for its cleanups.
  */
 #include "flow/job.h"
+#include "flow/lock.h"
 
 #include <errno.h>
-#include <sched.h>
 
 /* ---- the body ------------------------------------------------------------------------------- */
 
@@ -71,8 +71,7 @@ void kc__job_release_there(kc_job_t *j)
 
 /* ---- marking -------------------------------------------------------------------------------- */
 
-/* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
-static int reason_below(const kc_job_t *j)
+int kc__job_reason_below(const kc_job_t *j)
 {
     int reason = j->reason ? j->reason : j->code;
 
@@ -87,9 +86,7 @@ static bool lock_for_notice(kc_job_t *j, uint64_t *was)
 
     for (uint32_t spins = 0;;) {
         if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            if (++spins % 64 == 0)
-                sched_yield();
-            kc__relax();
+            kc__lock_is_taken(&spins);
             seen = kc_load_acquire(&j->task.word); /* X2 */
             continue;
         }
@@ -301,7 +298,7 @@ void kc__job_walk(kc_job_t *top)
         kc_job_t *child = word & KC_WORD_HALT ? at->children : NULL;
         if (child && (kc__job_word(child) & KC_WORD_WALKED))
             child = NULL;
-        int reason = reason_below(at);
+        int reason = kc__job_reason_below(at);
         if (child)
             kc__job_ref(child);
         kc__job_unlock(at);
@@ -357,9 +354,7 @@ static uint64_t change_unlocked(kc_job_t *j, uint64_t (*next)(uint64_t word))
 
     for (uint32_t spins = 0;;) {
         if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            if (++spins % 64 == 0)
-                sched_yield();
-            kc__relax();
+            kc__lock_is_taken(&spins);
             seen = kc_load_relaxed(&j->task.word);
         } else if (kc_cas_acq_rel(&j->task.word, &seen, next(seen))) { /* X1 */
             return seen;

@@ -287,8 +287,7 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     uint64_t seen = lock_and_add(parent, 1);
 
     if (kc_unlikely(seen & KC_WORD_HALT)) {
-        int reason = parent->reason ? parent->reason : parent->code;
-        j->reason = reason == 0 || reason == -ETIMEDOUT ? -ECANCELED : reason;
+        j->reason = kc__job_reason_below(parent);
         kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED, 0);
         ring_add(parent, j);
         parent->children = j->next; /* R3: it was told, so it is the last */

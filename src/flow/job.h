@@ -218,6 +218,9 @@ bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by);
 /* A child of j has failed, or its body: j ends FAILED, and its children are cancelled. */
 void kc__job_fail(kc_job_t *j, int code, bool child);
 
+/* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
+int kc__job_reason_below(const kc_job_t *j);
+
 /* Tells the children that do not know yet. */
 void kc__job_walk(kc_job_t *top);
 
