@@ -99,23 +99,18 @@ int kc__news_prepare(kc_job_t *j)
     return news_of(j) ? 0 : -ENOMEM;
 }
 
-/* The signal of j alone. fresh: it was made by this call. */
-static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
+/* The signal of j alone. */
+static kc_signal_t *own_signal(kc_job_t *j)
 {
     struct kc_news *news = news_of(j);
-    kc_signal_t *made = NULL;
 
-    if (news && !signal_of(j, news))
-        made = kc__signal_new_owned(&job_owner, j);
-
-    *fresh = false;
     if (!news)
         return NULL;
+    kc_signal_t *made = signal_of(j, news) ? NULL : kc__signal_new_owned(&job_owner, j);
     uint64_t word = kc__job_lock(j);
     if (!news->signal && made) {
         news->signal = made;
         made = NULL;
-        *fresh = true;
         if (word & KC_WORD_STOP) /* it took effect before anybody could listen */
             kc__signal_preset(news->signal, KC_SIG_TERMINATE);
         if (word & KC_WORD_DONE)
@@ -131,8 +126,7 @@ static kc_signal_t *own_signal(kc_job_t *j, bool *fresh)
 static bool chain(kc_job_t *parent, kc_job_t *j)
 {
     struct kc_news *news = news_of(j);
-    bool fresh;
-    kc_signal_t *from = own_signal(parent, &fresh), *to = news ? signal_of(j, news) : NULL;
+    kc_signal_t *from = own_signal(parent), *to = news ? signal_of(j, news) : NULL;
 
     if (!from || !to)
         return false;
@@ -166,8 +160,7 @@ static bool is_chained(kc_job_t *j)
 
 kc_signal_t *kc_job_signal(kc_job_t *j)
 {
-    bool fresh;
-    kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j), &fresh);
+    kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j));
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
     /* While it is held, all above it are there. */
