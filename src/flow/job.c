@@ -44,6 +44,9 @@
  *                               load_acquire
  *          J8  detached         sub_acq_rel  root.c R4   before it leaves its root: kc_run would
  *                                                        take another one for it
+ *          J9  leaves_detached  fence_seq_cst launch N2  the fall of the root's count before the
+ *                                                        look at detached: neither side would wake
+ *                                                        main, and kc_run would not end
  *
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
@@ -391,13 +394,21 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
         ext->ended(ext->owner);
 }
 
+/* A child has left a root of s where there are others: those may be what kc_run does not wait for.
+ */
+static bool leaves_detached(kc_sched_t *s)
+{
+    if (!kc_load_relaxed(&s->leave_detached))
+        return false;
+    kc_fence_seq_cst(); /* J9 */
+    return (uint32_t)kc_load_relaxed(&s->detached) > 0;
+}
+
 /* The count of j has fallen, seen was its word before, root: it is one. Whoever waits for that
  * hears of it. j itself may be gone, unless one of the two keeps it. */
 static void fewer(kc_job_t *j, uint64_t seen, bool root)
 {
-    bool waits = root && kc_load_relaxed(&kc__job_sched(j)->detached) != 0;
-
-    if ((seen & KC_WORD_COUNT) != 2 && !waits)
+    if ((seen & KC_WORD_COUNT) != 2 && !(root && leaves_detached(kc__job_sched(j))))
         return;
     if (seen & KC_WORD_DRAIN) {
         kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
@@ -496,7 +507,7 @@ static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
         if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST))
             kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
         if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
-            kc_sub_acq_rel(&kc__job_sched(j)->detached, KC_ONE_DETACHED); /* J8 */
+            kc_sub_acq_rel(&kc__job_sched(j)->detached, 1); /* J8 */
         more = leave_parent(parent, j);
         kc__job_unref(j);
         j = parent;

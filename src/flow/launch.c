@@ -7,6 +7,7 @@
  *
  * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
  *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
+ *          N2  comes  fence_seq_cst job.c J9   detached before the look at who sleeps, and at roots
  */
 #include "flow/job.h"
 #include "flow/signal.h"
@@ -162,6 +163,16 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
     return rc;
 }
 
+/* A detached job is in a root. All others may have left since, and main may have looked when this
+ * one was not counted: then nobody else tells it that only detached ones are left. */
+static void detached_comes(kc_sched_t *s)
+{
+    kc_add_relaxed(&s->detached, KC_DETACHED_COMES);
+    kc_fence_seq_cst(); /* N2 */
+    if (kc_load_relaxed(&s->leave_detached))
+        kc__worker_wake(s->main);
+}
+
 /* Into the tree, with so many references. If that fails, it is freed. */
 static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
 {
@@ -177,7 +188,7 @@ static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
     }
     kc__job_created(s, j, at);
     if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
-        kc_add_relaxed(&s->detached, KC_ONE_DETACHED + 1);
+        detached_comes(s);
     return 0;
 }
 
@@ -323,7 +334,7 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
 void kc__hold_ends(kc_sched_t *s)
 {
     if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
-        kc__worker_wake(s->main);          /* which may see now that all wait */
+        (void)0;          /* which may see now that all wait */
 }
 
 bool kc__hold_for_foreign(kc_sched_t *s)

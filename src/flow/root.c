@@ -94,15 +94,15 @@ void kc__roots_shut(kc_sched_t *s)
 
 bool kc__roots_idle(kc_sched_t *s)
 {
-    uint64_t detached = s->leave_detached ? kc_load_acquire(&s->detached) : 0; /* R4 */
+    bool leave = kc_load_relaxed(&s->leave_detached);
+    uint64_t detached = leave ? kc_load_acquire(&s->detached) : 0; /* R4 */
     uint64_t left = 0;
 
     for (int i = 0; i <= s->workers; i++)
         left += (kc_load_acquire(&nth(s, i)->root->word) & KC_WORD_COUNT) - 1; /* R1 */
-    if (left == 0 || detached == 0)
+    if (left == 0 || (uint32_t)detached == 0)
         return left == 0;
-    return left == detached / KC_ONE_DETACHED &&
-           detached == kc_load_acquire(&s->detached); /* R4 */
+    return left == (uint32_t)detached && detached == kc_load_acquire(&s->detached); /* R4 */
 }
 
 bool kc__roots_held_open(kc_sched_t *s)
@@ -244,9 +244,9 @@ int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
     kc_job_t *root = kc__job_of(task);
     kc__job_ref(root);
     root_launch(root);
-    s->leave_detached = true;
+    kc_store_relaxed(&s->leave_detached, 1); /* before any of its jobs runs */
     rc = kc_sched_run(s);
-    s->leave_detached = false;
+    kc_store_relaxed(&s->leave_detached, 0);
     kc_sched_destroy(s);
     if (rc == 0)
         rc = kc__job_result(root);

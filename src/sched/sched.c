@@ -195,7 +195,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->outside, 0);
     kc_store_relaxed(&s->strays, 0);
     kc_store_relaxed(&s->detached, 0);
-    s->leave_detached = false;
+    kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
     kc_store_relaxed(&s->clock, 0);
     kc_store_relaxed(&s->recorder, NULL);

@@ -21,7 +21,9 @@
 
 #include <pthread.h>
 
-#define KC_ONE_DETACHED ((uint64_t)1 << 32)
+/* In kc_sched_t.detached: one more has come; 1 less, and one has gone. How many have come stands
+ * above how many there are, where it may run over. */
+#define KC_DETACHED_COMES (((uint64_t)1 << 32) + 1)
 
 /* kc_sched_t.done: what the thread waits for has come. */
 enum { KC_DONE = 2 };
@@ -168,8 +170,9 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
     KC_ATOMIC(uint32_t) holds;    /* A  leases and pending promises: others may end them       */
     KC_ATOMIC(uint32_t) strays;   /* A  jobs, ever, that a walk from the roots does not find     */
-    KC_ATOMIC(uint64_t) detached; /* A  detached jobs that live, times KC_ONE_DETACHED; changes  */
-    bool leave_detached;          /* M  the pump does not wait for those: kc_run               */
+    KC_ATOMIC(uint64_t) detached; /* A  detached jobs that live, see KC_DETACHED_COMES         */
+    KC_ATOMIC(uint32_t)
+    leave_detached;               /* A  1: the pump does not wait for those: kc_run           */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
     int workers;                  /* I */
     uint32_t flags;               /* I */

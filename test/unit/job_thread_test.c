@@ -309,6 +309,53 @@ TEST(the_end_of_a_scheduler_ends_everything_with_eshutdown)
     }
 }
 
+static int launches_after_four_billion(void *arg)
+{
+    kc_sched_t *s = kc_sched_current();
+
+    kc_store_relaxed(&s->detached, (KC_DETACHED_COMES - 1) * UINT32_MAX); /* all have ended */
+    CHECK_EQ(kc_launch_job(waits, arg, &(kc_launch_opts_t){ .flags = KC_JOB_DETACHED }, NULL), 0);
+    UNTIL(get(arg) == 1);
+    return 0;
+}
+
+TEST(kc_run_counts_detached_jobs_rightly_however_many_there_have_been)
+{
+    for (int i = 0; i < KIT_SCHEDS; i++) {
+        kc_sched_opts_t opts = kit_opts(i);
+        count_t n = 0;
+        CHECK_EQ(kc_run(launches_after_four_billion, &n, &opts), 0);
+    }
+}
+
+static int launches_another(void *arg)
+{
+    kc_launch_opts_t apart = { .flags = KC_JOB_DETACHED };
+
+    add(arg);
+    int rc = kc_launch_job(waits, NULL, &apart, NULL);
+    CHECK(rc == 0 || rc == -ECANCELED); /* the end may have begun */
+    return waits(NULL);
+}
+
+static int ends_when_another_is_launched(void *arg)
+{
+    kc_launch_opts_t apart = { .flags = KC_JOB_DETACHED };
+
+    CHECK_EQ(kc_launch_job(launches_another, arg, &apart, NULL), 0);
+    UNTIL(get(arg) == 1);
+    return 0;
+}
+
+TEST(kc_run_ends_although_a_detached_job_launches_another_meanwhile)
+{
+    for (int i = 0; i < 40 * KIT_SCHEDS; i++) {
+        kc_sched_opts_t opts = kit_opts(i % KIT_SCHEDS);
+        count_t n = 0;
+        CHECK_EQ(kc_run(ends_when_another_is_launched, &n, &opts), 0);
+    }
+}
+
 static void *thread_releases_late(void *arg)
 {
     struct threads *t = arg;
