@@ -35,6 +35,8 @@ static void never_starts(kc_job_t *j)
         ext->dispose(j->task.arg);
         h->depth--;
     }
+    /* From now on a message is no task to be started. */
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_TASK_BODILESS);
     kc__job_release(j, 0);
 }
 

@@ -65,8 +65,8 @@ void kc__job_notice(kc_job_t *j)
 
 void kc__job_release_there(kc_job_t *j)
 {
-    kc__job_change(j, KC_WORD_NOTICED, 0); /* all that is left in the count is ours, so R1 holds */
-    kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X3 */
+    if (!kc__job_release_not_last(j)) /* no other notice was in the count, so R1 holds */
+        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X3 */
 }
 
 /* ---- marking -------------------------------------------------------------------------------- */

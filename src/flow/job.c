@@ -19,7 +19,8 @@
  *            1  the body (a group: open; a promise: pending)   gone: kc__job_release by body.c,
  *                                                              scope.c, kc_group_close, cancel.c
  *            +1 each child           kc__job_attach            gone: job_end of the child
- *            +1 each lease           kc_lease_take             gone: kc_lease_release
+ *            +1 each lease           kc_lease_take             gone: kc_lease_release; the last one
+ *                                                              in the count becomes a notice
  *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
  *
  *          job_end, the one completion path: the outcome is settled, DONE --> alarms and signals
@@ -568,6 +569,22 @@ void kc__job_release(kc_job_t *j, uint64_t clear)
 bool kc__job_release_last(kc_job_t *j, uint64_t clear)
 {
     return release(j, clear, true);
+}
+
+bool kc__job_release_not_last(kc_job_t *j)
+{
+    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+
+    for (;;) {
+        uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
+        uint64_t word = count == 1 ? seen | KC_WORD_NOTICED : (seen & ~gone) - 1;
+        KC_ASSERT(count > 1 || (count == 1 && !(seen & KC_WORD_NOTICED))); /* R2 */
+        if (!kc_cas_acq_rel(&j->task.word, &seen, word))                   /* J3 */
+            continue;
+        if (count > 1)
+            fewer(j, seen, false);
+        return count > 1;
+    }
 }
 
 /* The body of its parent drains, and j is all that it waits for. */

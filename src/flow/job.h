@@ -186,6 +186,10 @@ int kc__job_result(const kc_job_t *j);
 /* Gives up the last one in the count, and ends the job. False: it is not the last. */
 bool kc__job_release_last(kc_job_t *j, uint64_t clear);
 
+/* One less in the count, which is no root's. False: it was the last, and is a notice now, which the
+ * caller must send. */
+bool kc__job_release_not_last(kc_job_t *j);
+
 /* A child that has not started may. False: it is kept until its parent lets it. */
 bool kc__job_may_start(kc_job_t *j);
 
@@ -227,8 +231,8 @@ void kc__job_walk(kc_job_t *top);
 /* A message of kc__job_cancel has come to the thread of j's body. */
 void kc__job_notice(kc_job_t *j);
 
-/* Gives up one in the count of a job that has failed, on a thread of its scheduler: who hears of
- * the failure there may be the user's code. */
+/* One less in the count, from any thread. If it is the last, j ends on a thread of its scheduler:
+ * those who hear of that may be the user's code. */
 void kc__job_release_there(kc_job_t *j);
 
 /* Shields for what runs at the end: whatever the state is. */

@@ -334,7 +334,7 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
 void kc__hold_ends(kc_sched_t *s)
 {
     if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
-        (void)0;          /* which may see now that all wait */
+        (void)0;                           /* which may see now that all wait */
 }
 
 bool kc__hold_for_foreign(kc_sched_t *s)
@@ -385,12 +385,6 @@ void kc_lease_release(kc_lease_t *lease)
         return;
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);
-    uint64_t word = kc__job_lock(j);
-    bool tells = j->code != 0 && (word & KC_WORD_COUNT) == 1;
-    kc__job_unlock(j);
-    if (tells)
-        kc__job_release_there(j); /* its parent's handlers are not run here (J14) */
-    else
-        kc__job_release(j, 0);
+    kc__job_release_there(j); /* handlers of what ends, or hears of it, are not run here (J14) */
     kc__hold_ends(s);
 }

@@ -357,9 +357,10 @@ IN_A_JOB(cancelling_a_group_closes_it)
 /* ---- leases --------------------------------------------------------------------------------- */
 
 struct leased {
-    kc_lease_t lease;
+    kc_lease_t lease, second;
     kc_job_t *job;
-    count_t taken, go;
+    kc_fn_t fn;
+    count_t taken, go, in;
 };
 
 static void *releases(void *arg)
@@ -419,6 +420,29 @@ IN_A_JOB(a_leased_job_can_be_cancelled_and_launched_into)
     return 0;
 }
 
+static void is_disposed_of(void *arg)
+{
+    add(arg);
+}
+
+IN_A_JOB(a_leased_job_that_never_started_is_disposed_of_once)
+{
+    struct leased l = { .go = 0 };
+    count_t disposed = 0;
+    kc_launch_opts_t opts = { .affinity = KC_MAIN, .dispose = is_disposed_of };
+    kc_job_t *j = launch(never, &disposed, &opts);
+
+    CHECK_EQ(kc_lease_take(j, &l.lease), 0);
+    CHECK(kc_job_cancel(j, 0));
+    UNTIL(get(&disposed) == 1);
+    CHECK_EQ(kc_job_state(j), KC_JOB_CANCELLING);
+    kc_lease_release(&l.lease);
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK_EQ(get(&disposed), 1);
+    kc_job_release(j);
+    return 0;
+}
+
 IN_A_JOB(a_scope_waits_for_its_leases)
 {
     struct leased l = { .go = 0 };
@@ -435,18 +459,33 @@ IN_A_JOB(a_scope_waits_for_its_leases)
     return 0;
 }
 
-static pthread_t handled_on;
 static count_t handled;
 
 static void notes_the_thread(kc_sigset_t fired UNUSED, kc_signal_t *s UNUSED, void *arg UNUSED)
 {
-    handled_on = pthread_self();
+    CHECK(kc_worker_index() != -ENOENT); /* one of the scheduler's */
     add(&handled);
 }
 
 static int fails_leased(void *arg)
 {
+    struct leased *l = arg;
+
+    CHECK_EQ(kc_lease_take(kc_job_current(), &l->second), 0);
     takes_a_lease(arg);
+    return -EIO;
+}
+
+/* It is its child that is leased, which does not fail. */
+static int fails_above_a_lease(void *arg)
+{
+    struct leased *l = arg;
+    kc_job_t *g = group(NULL);
+
+    CHECK_EQ(kc_lease_take(g, &l->second), 0);
+    CHECK_EQ(kc_lease_take(g, &l->lease), 0);
+    kc_job_release(g);
+    set(&l->taken, 1);
     return -EIO;
 }
 
@@ -455,28 +494,43 @@ static int hears_of_its_child(void *arg)
     struct leased *l = arg;
 
     CHECK(kc_slot_on(kc_current_slot(), KC_SIG_TERMINATE, notes_the_thread, NULL));
-    l->job = launch(fails_leased, l, NULL);
-    return waits(&l->go);
+    l->job = launch(l->fn, l, NULL);
+    return waits(&l->in);
+}
+
+static void *releases_the_second(void *arg)
+{
+    struct leased *l = arg;
+
+    UNTIL(get(&l->go));
+    kc_lease_release(&l->second);
+    return NULL;
+}
+
+static void two_release(kc_fn_t fn)
+{
+    struct leased l = { .fn = fn };
+    pthread_t thread[2];
+    kc_job_t *j = launch(hears_of_its_child, &l, &apart);
+
+    set(&handled, 0);
+    UNTIL(get(&l.in) && get(&l.taken));
+    UNTIL(kc_job_state(l.job) == KC_JOB_CANCELLING); /* its body has failed */
+    CHECK_EQ(pthread_create(&thread[0], NULL, releases, &l), 0);
+    CHECK_EQ(pthread_create(&thread[1], NULL, releases_the_second, &l), 0);
+    set(&l.go, 1);
+    CHECK_EQ(kc_job_join(j), -EIO);
+    CHECK_EQ(get(&handled), 1);
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    kc_job_release(l.job);
+    kc_job_release(j);
 }
 
 IN_A_JOB(the_release_of_a_lease_runs_no_code_of_the_user)
 {
-    struct leased l = { .go = 0 };
-    pthread_t thread;
-    kc_job_t *j = launch(hears_of_its_child, &l, &apart);
-
-    set(&handled, 0);
-    UNTIL(get(&l.go));
-    UNTIL(get(&l.taken));
-    while (kc_job_state(l.job) != KC_JOB_CANCELLING) /* its body has failed */
-        kcoro_yield();
-    CHECK_EQ(pthread_create(&thread, NULL, releases, &l), 0);
-    CHECK_EQ(kc_job_join(j), -EIO);
-    CHECK_EQ(get(&handled), 1);
-    CHECK(!pthread_equal(handled_on, thread));
-    pthread_join(thread, NULL);
-    kc_job_release(l.job);
-    kc_job_release(j);
+    for (int i = 0; i < 50; i++)
+        two_release(i % 2 ? fails_leased : fails_above_a_lease);
     return 0;
 }
 
