@@ -18,6 +18,7 @@
  *          queue    two such waits, and it does not end
  *          drain    the body waits until its two children have left
  *          hold     somebody takes a lease while the last one in the count goes
+ *          lease    two threads give up the last two leases: it ends on the third
  *          late     a child comes while the last one in the count goes
  *          publish  a child comes while its parent is cancelled
  *          deep     the same, and the grandparent is cancelled
@@ -131,6 +132,31 @@ static void holds(int i)
         model_assert(!is_done(j));
         kc__job_release(j, 0);
     }
+    kc__job_unref(j);
+}
+
+static bool leases_look_first; /* wrong: a look at the count says whether it is the last */
+
+static void leases(int i)
+{
+    kc_job_t *j = &s.job[PARENT];
+    bool last = (kc__job_word(j) & KC_WORD_COUNT) == 1;
+
+    model_write(&s.data[i], 1);
+    if (leases_look_first && !last)
+        kc__job_release(j, 0);
+    else
+        kc__job_release_there(j);
+}
+
+/* The thread where its body was. */
+static void reads(int threads)
+{
+    kc_job_t *j = &s.job[PARENT];
+
+    model_write(&s.data[0], 1);
+    read_until_done(j);
+    sees_the_end(j, threads);
     kc__job_unref(j);
 }
 
@@ -271,54 +297,6 @@ static void child_fails(int job)
 
 /* ---- the models ---------------------------------------------------------------------------- */
 
-static void reset(void)
-{
-    memset(&s, 0, sizeof s);
-    sched.main = &worker[0];
-    for (int i = 0; i < THREADS; i++) {
-        worker[i].sched = &sched;
-        kc__mpsc_init(&worker[i].inbox);
-        s.thread[i].serial = (uint32_t)i + 1;
-        s.thread[i].worker = &worker[i];
-        s.thread[i].current = s.thread[i].root = &s.co[i];
-        kc_store_relaxed(&s.co[i].state, KCORO_RUNNING);
-        model_name(&s.data[i], "data");
-    }
-    enters(0);
-    kc_job_t *root = kc__job_new(&sched, KC_JOB_ROOT, false);
-    model_assert(root == &s.job[ROOT]);
-    model_name(&s.job[ROOT].task.word, "root");
-    model_name(&s.job[PARENT].task.word, "parent");
-    model_name(&s.job[PARENT].refs, "refs");
-    model_name(&s.job[PARENT].waiters, "waiters");
-    model_name(&s.job[CHILD].task.word, "child");
-    model_name(&s.job[SECOND].task.word, "second");
-}
-
-/* A job below another; its body runs on this thread. */
-static kc_job_t *add(int above, int i)
-{
-    kc_job_t *j = kc__job_new(&sched, 0, false);
-    int rc = kc__job_attach(&s.job[above], j);
-
-    model_assert(rc == 0);
-    kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
-    kc_store_relaxed(&j->task.worker, &worker[i]);
-    j->task.co = &s.co[i];
-    s.co[i].task = &j->task;
-    return j;
-}
-
-static void reset_family(int children, int handles)
-{
-    reset();
-    kc_job_t *j = add(ROOT, 0);
-    for (int i = 0; i < children; i++)
-        add(PARENT, 1 + i);
-    for (int i = 0; i < handles; i++)
-        kc__job_ref(j);
-}
-
 static void reset_end(void)
 {
     reset_family(2, 1);
@@ -351,15 +329,18 @@ static void reset_hold(void)
     reset_family(0, 1);
 }
 
+/* Its body has returned. */
+static void reset_lease(void)
+{
+    reset_family(0, 1);
+    for (int i = 0; i < 2; i++)
+        kc__job_hold(&s.job[PARENT]);
+    kc__job_release(&s.job[PARENT], KC_WORD_BODY);
+}
+
 static void reset_late(void)
 {
     reset_family(0, 1);
-    kc__job_new(&sched, 0, false);
-}
-
-/* One more, which is not in the tree. */
-static void add_fresh(void)
-{
     kc__job_new(&sched, 0, false);
 }
 
@@ -421,17 +402,11 @@ static void reset_fail(void)
     kc__job_release(j, KC_WORD_BODY);
 }
 
-/* All have ended, and are freed. */
-static void check_gone(void)
+static void check_lease(void)
 {
-    for (int i = PARENT; i < s.made; i++) {
-        uint64_t word = s.job[i].task.word & (KC_WORD_DONE | KC_WORD_COUNT | KC_WORD_BODY);
-        model_assert(s.freed[i] == 1);
-        model_assert(word == KC_WORD_DONE || !s.job[i].parent);
-    }
-    model_assert((s.job[ROOT].task.word & KC_WORD_COUNT) == 1 && !s.job[ROOT].children);
-    for (int i = 0; i < WAITS; i++)
-        model_assert(s.woken[i] <= s.claimed[i]);
+    check_gone();
+    model_assert(s.sent == 1);
+    model_assert(s.told == 1);
 }
 
 /* Nobody waits any more, and it goes on. */
@@ -548,6 +523,13 @@ static const struct model drain = {
 static const struct model hold = {
     "hold", reset_hold, check_gone, 2, { { "body", child_ends, 0 }, { "other", holds, 1 } }
 };
+static const struct model lease = {
+    "lease",
+    reset_lease,
+    check_lease,
+    3,
+    { { "body", reads, 3 }, { "one", leases, 1 }, { "other", leases, 2 } }
+};
 static const struct model late = {
     "late", reset_late, check_gone, 2, { { "body", child_ends, 0 }, { "other", attaches_late, 1 } }
 };
@@ -662,6 +644,11 @@ TEST(who_drains_is_woken_once)
 TEST(a_lease_fails_or_the_job_stays)
 {
     passes(&hold, MODEL_UNBOUNDED);
+}
+
+TEST(the_last_lease_leaves_the_end_to_the_thread_of_the_body)
+{
+    passes(&lease, 3);
 }
 
 TEST(a_child_is_refused_or_the_job_stays)
@@ -797,4 +784,10 @@ TEST(control_a_shield_that_does_not_look_at_the_lock)
 {
     shields_at_once = true;
     catches(&shield, "shields_at_once", "not true: !kc_cancelled()");
+}
+
+TEST(control_a_lease_that_looks_first)
+{
+    leases_look_first = true;
+    catches(&lease, "leases_look_first", "not true: s.sent == 1");
 }

@@ -374,3 +374,72 @@ static void read_until_done(kc_job_t *j)
         read_inbox();
     }
 }
+
+/* ---- families ------------------------------------------------------------------------------- */
+
+static void reset(void)
+{
+    memset(&s, 0, sizeof s);
+    sched.main = &worker[0];
+    for (int i = 0; i < THREADS; i++) {
+        worker[i].sched = &sched;
+        kc__mpsc_init(&worker[i].inbox);
+        s.thread[i].serial = (uint32_t)i + 1;
+        s.thread[i].worker = &worker[i];
+        s.thread[i].current = s.thread[i].root = &s.co[i];
+        kc_store_relaxed(&s.co[i].state, KCORO_RUNNING);
+        model_name(&s.data[i], "data");
+    }
+    enters(0);
+    kc_job_t *root = kc__job_new(&sched, KC_JOB_ROOT, false);
+    model_assert(root == &s.job[ROOT]);
+    model_name(&s.job[ROOT].task.word, "root");
+    model_name(&s.job[PARENT].task.word, "parent");
+    model_name(&s.job[PARENT].refs, "refs");
+    model_name(&s.job[PARENT].waiters, "waiters");
+    model_name(&s.job[CHILD].task.word, "child");
+    model_name(&s.job[SECOND].task.word, "second");
+}
+
+/* A job below another; its body runs on this thread. */
+static kc_job_t *add(int above, int i)
+{
+    kc_job_t *j = kc__job_new(&sched, 0, false);
+    int rc = kc__job_attach(&s.job[above], j);
+
+    model_assert(rc == 0);
+    kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
+    kc_store_relaxed(&j->task.worker, &worker[i]);
+    j->task.co = &s.co[i];
+    s.co[i].task = &j->task;
+    return j;
+}
+
+static void reset_family(int children, int handles)
+{
+    reset();
+    kc_job_t *j = add(ROOT, 0);
+    for (int i = 0; i < children; i++)
+        add(PARENT, 1 + i);
+    for (int i = 0; i < handles; i++)
+        kc__job_ref(j);
+}
+
+/* One more, which is not in the tree. */
+static void add_fresh(void)
+{
+    kc__job_new(&sched, 0, false);
+}
+
+/* All have ended, and are freed. */
+static void check_gone(void)
+{
+    for (int i = PARENT; i < s.made; i++) {
+        uint64_t word = s.job[i].task.word & (KC_WORD_DONE | KC_WORD_COUNT | KC_WORD_BODY);
+        model_assert(s.freed[i] == 1);
+        model_assert(word == KC_WORD_DONE || !s.job[i].parent);
+    }
+    model_assert((s.job[ROOT].task.word & KC_WORD_COUNT) == 1 && !s.job[ROOT].children);
+    for (int i = 0; i < WAITS; i++)
+        model_assert(s.woken[i] <= s.claimed[i]);
+}
