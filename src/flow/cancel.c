@@ -307,6 +307,8 @@ void kc__job_walk(kc_job_t *top)
         done = NULL;
         if (child) {
             mark(child, reason, KC_BY_PARENT);
+            if ((word & KC_WORD_GRACE_OVER) && (kc__job_flags(child) & KC_JOB_SCOPE))
+                mark(child, reason, KC_BY_GRACE); /* it was the scope's too (J27) */
             if (kc__job_word(child) & KC_WORD_HALT)
                 at = child; /* also if another thread cancels it: both must be through with it */
             else

@@ -84,7 +84,7 @@ kc_time_t kc__clock_at(const kc_clock_t *clock)
 {
     uint32_t state = kc_load_acquire(&clock->state); /* L2 */
 
-    return state == SENT || state == ARMED ? clock->at : KC_FOREVER;
+    return state == NEW || state == ARMING ? KC_FOREVER : clock->at;
 }
 
 void kc__clock_arm(kc_clock_t *clock, kc_time_t at)

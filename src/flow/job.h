@@ -311,7 +311,7 @@ void kc__clock_arm(kc_clock_t *clock, kc_time_t at);
 void kc__clock_ref(kc_clock_t *clock);
 void kc__clock_unref(kc_clock_t *clock);
 
-/* When it rings; KC_FOREVER: it is not armed. */
+/* When it rings, or has rung; KC_FOREVER: it was not armed. It has not been dropped. */
 kc_time_t kc__clock_at(const kc_clock_t *clock);
 
 /* The job's reference to it is given up; it does not ring any more, or has. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_cancel_test.c - cancellation: reasons and timeouts, where it is seen, shields, grace, forbid
- * (J4, J5, J9-J13, J24, J27; rows S4-56 and S4-59 of the matrix).
+ * job_cancel_test.c - cancellation: reasons and timeouts, where it is seen, shields, signals from
+ * outside (J4, J5, J9-J13, J24; rows S4-56 and S4-59 of the matrix).
  */
 #include "job_kit.h"
 
@@ -606,112 +606,6 @@ IN_A_JOB(a_shield_in_a_scope_holds_back_what_comes_from_its_job)
         CHECK_EQ(get(&s.out), flags ? 0 : 1); /* unwound at the end of the shield */
         kc_job_release(s.me);
     }
-    return 0;
-}
-
-/* ---- grace ---------------------------------------------------------------------------------- */
-
-static int shields_longer_than_its_grace(void *arg)
-{
-    struct shielded *s = arg;
-
-    CHECK_EQ(kc_shield_begin(), 0);
-    CHECK_EQ(kc_launch(waits, NULL), 0);
-    kc_time_t begin = kc_now();
-    set(&s->in, 1);
-    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
-    CHECK_GE(kc_now() - begin, KC_MS(1));
-    CHECK(kc_cancelled());
-    CHECK_EQ(kc_shield_begin(), 0);
-    CHECK_EQ(kc_yield(), -ECANCELED);
-    kc_shield_end();
-    kc_shield_end();
-    set(&s->out, 1);
-    return 0;
-}
-
-static void cleans_up_for_ever(void *arg)
-{
-    struct shielded *s = arg;
-
-    set(&s->in, 1);
-    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
-    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
-    add(&s->out);
-}
-
-static int defers_too_long(void *arg)
-{
-    CHECK_EQ(kc_defer(cleans_up_for_ever, arg), 0);
-    return waits(&((struct shielded *)arg)->children);
-}
-
-IN_A_JOB(when_its_grace_is_over_neither_shields_nor_cleanups_hold_a_cancel_back)
-{
-    kc_fn_t fns[] = { shields_longer_than_its_grace, defers_too_long };
-
-    for (int i = 0; i < 4; i++) {
-        struct shielded s = { 0 };
-        kc_launch_opts_t opts = { .grace = KC_MS(1), .flags = i & 2 ? KC_JOB_UNWIND : 0 };
-        s.me = launch(fns[i & 1], &s, &opts);
-        UNTIL(get(&s.in) || get(&s.children));
-        CHECK(kc_job_cancel(s.me, -EPIPE));
-        CHECK_EQ(kc_job_join(s.me), -EPIPE);
-        CHECK_EQ(get(&s.out), 1); /* nothing is unwound by force */
-        ended(s.me, KC_JOB_CANCELLED, -EPIPE);
-    }
-    return 0;
-}
-
-static int shields_shorter_than_its_grace(void *arg)
-{
-    struct shielded *s = arg;
-
-    CHECK_EQ(kc_shield_begin(), 0);
-    set(&s->in, 1);
-    CHECK_EQ(kc_sleep(KC_US(100)), 0);
-    kc_shield_end();
-    return kc_sleep(KC_FOREVER);
-}
-
-IN_A_JOB(within_its_grace_a_shield_holds)
-{
-    struct shielded s = { 0 };
-
-    s.me = launch(shields_shorter_than_its_grace, &s, &(kc_launch_opts_t){ .grace = KC_SEC(100) });
-    UNTIL(get(&s.in));
-    CHECK(kc_job_cancel(s.me, 0));
-    CHECK_EQ(kc_job_join(s.me), -ECANCELED);
-    kc_job_release(s.me);
-    return 0;
-}
-
-static int has_scopes_with_grace(void *arg)
-{
-    struct shielded *s = arg;
-    kc_scope_t scope;
-
-    CHECK_EQ(kc_scope_begin(&scope, &(kc_scope_opts_t){ .grace = KC_SEC(1000) }), 0);
-    CHECK_EQ(kc_defer(cleans_up_for_ever, s), 0);
-    set(&s->children, 1);
-    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
-    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
-    CHECK_EQ(kc_scope_begin(&scope, NULL), 0); /* born cancelled */
-    CHECK_EQ(kc_defer(cleans_up_for_ever, s), 0);
-    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
-    return -ECANCELED;
-}
-
-IN_A_JOB(a_scope_inherits_the_smaller_grace)
-{
-    struct shielded s = { 0 };
-
-    s.me = launch(has_scopes_with_grace, &s, &(kc_launch_opts_t){ .grace = KC_MS(1) });
-    UNTIL(get(&s.children));
-    CHECK(kc_job_cancel(s.me, 0));
-    CHECK_EQ(kc_job_join(s.me), -ECANCELED);
-    CHECK_EQ(get(&s.out), 2);
-    kc_job_release(s.me);
     return 0;
 }
 

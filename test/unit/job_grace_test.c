@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job_grace_test.c - how long shields and cleanups may hold a cancel back (J27).
+ */
+#include "job_kit.h"
+
+struct shielded {
+    kc_job_t *me;
+    kc_time_t at; /* of the request */
+    count_t in, out, children;
+};
+
+/* ---- a job's own ---------------------------------------------------------------------------- */
+
+static int shields_longer_than_its_grace(void *arg)
+{
+    struct shielded *s = arg;
+
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK_EQ(kc_launch(waits, NULL), 0);
+    kc_time_t begin = kc_now();
+    set(&s->in, 1);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_GE(kc_now() - begin, KC_MS(1));
+    CHECK(kc_cancelled());
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK_EQ(kc_yield(), -ECANCELED);
+    kc_shield_end();
+    kc_shield_end();
+    set(&s->out, 1);
+    return 0;
+}
+
+static void cleans_up_for_ever(void *arg)
+{
+    struct shielded *s = arg;
+
+    set(&s->in, 1);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    add(&s->out);
+}
+
+static int defers_too_long(void *arg)
+{
+    CHECK_EQ(kc_defer(cleans_up_for_ever, arg), 0);
+    return waits(&((struct shielded *)arg)->children);
+}
+
+IN_A_JOB(when_its_grace_is_over_neither_shields_nor_cleanups_hold_a_cancel_back)
+{
+    kc_fn_t fns[] = { shields_longer_than_its_grace, defers_too_long };
+
+    for (int i = 0; i < 4; i++) {
+        struct shielded s = { 0 };
+        kc_launch_opts_t opts = { .grace = KC_MS(1), .flags = i & 2 ? KC_JOB_UNWIND : 0 };
+        s.me = launch(fns[i & 1], &s, &opts);
+        UNTIL(get(&s.in) || get(&s.children));
+        CHECK(kc_job_cancel(s.me, -EPIPE));
+        CHECK_EQ(kc_job_join(s.me), -EPIPE);
+        CHECK_EQ(get(&s.out), 1); /* nothing is unwound by force */
+        ended(s.me, KC_JOB_CANCELLED, -EPIPE);
+    }
+    return 0;
+}
+
+static int shields_shorter_than_its_grace(void *arg)
+{
+    struct shielded *s = arg;
+
+    CHECK_EQ(kc_shield_begin(), 0);
+    set(&s->in, 1);
+    CHECK_EQ(kc_sleep(KC_US(100)), 0);
+    kc_shield_end();
+    return kc_sleep(KC_FOREVER);
+}
+
+IN_A_JOB(within_its_grace_a_shield_holds)
+{
+    struct shielded s = { 0 };
+
+    s.me = launch(shields_shorter_than_its_grace, &s, &(kc_launch_opts_t){ .grace = KC_SEC(100) });
+    UNTIL(get(&s.in));
+    CHECK(kc_job_cancel(s.me, 0));
+    CHECK_EQ(kc_job_join(s.me), -ECANCELED);
+    kc_job_release(s.me);
+    return 0;
+}
+
+/* ---- its scopes' ----------------------------------------------------------------------------- */
+
+static int has_scopes_with_grace(void *arg)
+{
+    struct shielded *s = arg;
+    kc_scope_t scope;
+
+    CHECK_EQ(kc_scope_begin(&scope, &(kc_scope_opts_t){ .grace = KC_SEC(1000) }), 0);
+    CHECK_EQ(kc_defer(cleans_up_for_ever, s), 0);
+    set(&s->children, 1);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
+    CHECK_EQ(kc_scope_begin(&scope, NULL), 0); /* born cancelled */
+    CHECK_EQ(kc_defer(cleans_up_for_ever, s), 0);
+    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
+    return -ECANCELED;
+}
+
+IN_A_JOB(a_scope_inherits_the_smaller_grace)
+{
+    struct shielded s = { 0 };
+
+    s.me = launch(has_scopes_with_grace, &s, &(kc_launch_opts_t){ .grace = KC_MS(1) });
+    UNTIL(get(&s.children));
+    CHECK(kc_job_cancel(s.me, 0));
+    CHECK_EQ(kc_job_join(s.me), -ECANCELED);
+    CHECK_EQ(get(&s.out), 2);
+    kc_job_release(s.me);
+    return 0;
+}
+
+static const kc_time_t grace = KC_MS(1);
+
+/* One that is cancelled when it is inside; and has ended then, by its reason. */
+static void cancel_inside(kc_fn_t fn, uint32_t flags)
+{
+    struct shielded s = { 0 };
+
+    s.me = launch(fn, &s, &(kc_launch_opts_t){ .grace = grace, .flags = flags });
+    UNTIL(get(&s.in));
+    s.at = kc_now();
+    CHECK(kc_job_cancel(s.me, -EPIPE));
+    CHECK_EQ(kc_job_join(s.me), -EPIPE);
+    CHECK_EQ(get(&s.out), 1);
+    kc_job_release(s.me);
+}
+
+static void cannot_wait_longer(struct shielded *s)
+{
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_EQ(kc_now() - s->at, grace);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    add(&s->out);
+}
+
+static int shields_inside_scopes_in_a_shield(void *arg)
+{
+    struct shielded *s = arg;
+    kc_scope_t outer, inner;
+
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK_EQ(kc_scope_begin(&outer, &(kc_scope_opts_t){ .grace = KC_SEC(1000) }), 0);
+    CHECK_EQ(kc_scope_begin(&inner, NULL), 0);
+    CHECK_EQ(kc_shield_begin(), 0);
+    set(&s->in, 1);
+    cannot_wait_longer(s);
+    kc_shield_end();
+    CHECK_EQ(kc_scope_end(&inner), -EPIPE);
+    CHECK_EQ(kc_scope_end(&outer), -EPIPE);
+    kc_shield_end();
+    return 0;
+}
+
+IN_VIRTUAL_TIME(a_scope_inside_a_shield_has_no_longer_grace_than_the_shield)
+{
+    cancel_inside(shields_inside_scopes_in_a_shield, 0);
+    cancel_inside(shields_inside_scopes_in_a_shield, KC_JOB_UNWIND);
+    return 0;
+}
+
+static void cleans_up_too_long(void *arg)
+{
+    cannot_wait_longer(arg);
+}
+
+static void opens_a_scope_in_time(void *arg)
+{
+    kc_scope_t scope;
+
+    CHECK_EQ(kc_scope_begin(&scope, NULL), 0);
+    CHECK_EQ(kc_defer(cleans_up_too_long, arg), 0);
+    CHECK_EQ(kc_sleep(grace / 2), 0);
+    CHECK_EQ(kc_scope_end(&scope), -EPIPE);
+}
+
+static void opens_a_scope_too_late(void *arg)
+{
+    struct shielded *s = arg;
+    kc_scope_t scope;
+
+    cannot_wait_longer(s);
+    CHECK_EQ(kc_scope_begin(&scope, &(kc_scope_opts_t){ .grace = KC_SEC(1000) }), 0);
+    CHECK_EQ(kc_shield_begin(), -ECANCELED);
+    CHECK_EQ(kc_defer(cleans_up_too_long, s), 0);
+    CHECK_EQ(kc_scope_end(&scope), -EPIPE);
+    kc_sub_acq_rel(&s->out, 1);
+}
+
+static int cleans_up_in_time(void *arg)
+{
+    CHECK_EQ(kc_defer(opens_a_scope_in_time, arg), 0);
+    return waits(&((struct shielded *)arg)->in);
+}
+
+static int cleans_up_too_late(void *arg)
+{
+    CHECK_EQ(kc_defer(opens_a_scope_too_late, arg), 0);
+    return waits(&((struct shielded *)arg)->in);
+}
+
+IN_VIRTUAL_TIME(a_scope_in_a_cleanup_has_what_is_left_of_the_grace)
+{
+    for (uint32_t flags = 0; flags <= KC_JOB_UNWIND; flags += KC_JOB_UNWIND) {
+        cancel_inside(cleans_up_in_time, flags);
+        cancel_inside(cleans_up_too_late, flags);
+    }
+    return 0;
+}
