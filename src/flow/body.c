@@ -31,9 +31,9 @@ static void never_starts(kc_job_t *j)
 
     if (ext && ext->dispose) {
         struct kc_handling *h = kc__handling();
-        h->depth++; /* it may not wait, as a handler may not */
+        kc__handler_begins(h); /* it may not wait, as a handler may not */
         ext->dispose(j->task.arg);
-        h->depth--;
+        kc__handler_ends(h);
     }
     /* From now on a message is no task to be started. */
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_TASK_BODILESS);
@@ -304,11 +304,13 @@ static void host_run(kcoro_t *me)
 
 static void host_yield(kcoro_t *me)
 {
+    kc__wait_check(me, "kcoro_yield");
     kc__worker_yield(kc__thread(), me);
 }
 
 static bool host_parks(kcoro_t *me)
 {
+    kc__wait_check(me, "kcoro_park");
     if (!kc__job_stopped(kc__job_of(me->task)))
         return true;
     kc__job_cancelled_here(me);

@@ -86,9 +86,9 @@ static void run(const struct kc_visit *v, kc_slot_fn_t fn, void *arg)
     struct kc_emit *work = me->work;
 
     me->work = NULL;
-    me->depth++;
+    kc__handler_begins(me);
     fn(v->set, v->signal, arg);
-    me->depth--;
+    kc__handler_ends(me);
     me->work = work;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 
+#include <kcoro/coro.h>
 #include <kcoro/signal.h>
 
 struct kc_signal_owner {
@@ -44,9 +45,14 @@ bool kc__signal_in_handler(void);
 struct kc_handling {
     uint32_t depth;       /* handlers that run on this thread, one inside the other          */
     struct kc_emit *work; /* whose cancel runs on this thread; NULL: none, or a handler does */
+    kcoro_t *marked;      /* the body that runs them, if it was not careful before           */
 };
 
 /* The calling thread's. It is valid until the caller suspends. */
 struct kc_handling *kc__handling(void);
+
+/* Before and after a call of the user's that may not wait. me: the calling thread's. */
+void kc__handler_begins(struct kc_handling *me);
+void kc__handler_ends(struct kc_handling *me);
 
 #endif

@@ -66,10 +66,10 @@ const char *kc__wait_name(kc_wait_kind_t kind)
     return kinds[kind].name;
 }
 
-static void check_may_wait(kc_wait_kind_t kind)
+void kc__wait_check_more(const char *call)
 {
-    if (kc_unlikely(kc__signal_in_handler()))
-        kc__usage(kinds[kind].call, "waits inside a handler or dispose (rule G6)");
+    if (kc__signal_in_handler())
+        kc__usage(call, "waits inside a handler or dispose (rule G6)");
 }
 
 /* ---- who waits ------------------------------------------------------------------------------ */
@@ -140,7 +140,7 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
         return thread_waits(w, deadline);
     kc_thread_t *t = kc__thread();
     kc_task_t *task = co->task;
-    check_may_wait(w->kind);
+    kc__wait_check(t->current, kinds[w->kind].call);
     if (task->wait != w) /* who drains has published it already */
         task->wait = w;
     kc_store_relaxed(&task->kind, (uint8_t)w->kind);
@@ -254,29 +254,35 @@ void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */
 
-/* In a coroutine inside a body, or in a body that is unwound. */
-static KC_NOINLINE int yield_with_care(kc_thread_t *t)
+/* In a coroutine inside a body, in a body that is unwound, or in a handler. */
+static KC_NOINLINE int yield_with_care(kc_thread_t *t, const char *call)
 {
     kcoro_t *co = kc__task_coroutine(t->current);
 
     if (!co)
         return 0;
+    kc__wait_check_more(call);
     if (!kc__job_stopped(kc__job_of(co->task)))
         kc__worker_yield(t, co);
     return kc__job_stopped(kc__job_of(co->task)) ? kc__job_cancelled_here(co) : 0;
 }
 
-int kc_yield(void)
+KC_INLINE int yield(const char *call)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = t->current;
 
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
-        return yield_with_care(t);
+        return yield_with_care(t, call);
     if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
         return -ECANCELED;
     /* A cancel that comes meanwhile says so by the result of the switch (cancel.c). */
     return kc__worker_yield(t, co);
+}
+
+int kc_yield(void)
+{
+    return yield("kc_yield");
 }
 
 int kc_sleep_until(kc_time_t at)
@@ -286,10 +292,8 @@ int kc_sleep_until(kc_time_t at)
     int rc = kc__wait_begin(&w, KC_WAIT_SLEEP, NULL);
     if (rc < 0)
         return rc;
-    if (at <= kc_now()) {
-        check_may_wait(KC_WAIT_SLEEP);
-        return kc_yield();
-    }
+    if (at <= kc_now())
+        return yield("kc_sleep");
     w.timed_out = 0;
     rc = kc__wait_commit(&w, at);
     return kc_unlikely(rc < 0) ? kc__job_cancelled_here(w.co) : 0;
@@ -298,7 +302,7 @@ int kc_sleep_until(kc_time_t at)
 int kc_sleep(kc_time_t ns)
 {
     if (ns <= 0)
-        return ns < 0 ? -EINVAL : kc_yield();
+        return ns < 0 ? -EINVAL : yield("kc_sleep");
     kc_time_t now = kc_now();
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
@@ -313,6 +317,7 @@ int kc_hop(kc_affinity_t where)
         return -EPERM;
     if (!kc__sched_has(from->sched, where))
         return -EINVAL;
+    kc__wait_check(co, "kc_hop");
     kc_job_t *j = kc__job_of(co->task);
     if (kc__job_stopped(j))
         return kc__job_cancelled_here(co);

@@ -44,6 +44,8 @@ typedef enum {
 
 const char *kc__wait_name(kc_wait_kind_t kind);
 
+KC_COLD void kc__wait_check_more(const char *call);
+
 /* A place in a ring, whose first is the oldest. next is NULL: in none. */
 typedef struct kc_link {
     struct kc_link *next, *prev;
@@ -65,6 +67,13 @@ typedef struct kc_wait {
 KC_INLINE kc_wait_t *kc__wait_of(kc_link_t *link)
 {
     return kc_container_of(link, kc_wait_t, link);
+}
+
+/* The caller, whose coroutine is co, may wait. In a handler it may not: aborts, and names call. */
+KC_INLINE void kc__wait_check(const kcoro_t *co, const char *call)
+{
+    if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
+        kc__wait_check_more(call);
 }
 
 /* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */

@@ -103,6 +103,16 @@ struct kc_handling *kc__handling(void)
     return &x.handling[THREADS];
 }
 
+void kc__handler_begins(struct kc_handling *me)
+{
+    me->depth++;
+}
+
+void kc__handler_ends(struct kc_handling *me)
+{
+    me->depth--;
+}
+
 static void enter(int thread)
 {
     x.base[thread] = (char *)__builtin_frame_address(0) + 4096;

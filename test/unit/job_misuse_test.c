@@ -298,6 +298,122 @@ TEST_ABORTS(a_dispose_that_suspends_aborts, "kc_sleep: waits inside a handler or
     run_named(cancels_what_sleeps_in_dispose, NULL);
 }
 
+/* ---- waiting in a handler ------------------------------------------------------------------ */
+
+static int yields_in_a_handler(void)
+{
+    return kc_yield();
+}
+
+static int sleeps_in_a_handler(void)
+{
+    return kc_sleep(0);
+}
+
+static int hops_in_a_handler(void)
+{
+    return kc_hop(KC_MAIN);
+}
+
+static int gives_way_in_a_handler(void)
+{
+    kcoro_yield();
+    return 0;
+}
+
+static int parks_in_a_handler(void)
+{
+    kcoro_park();
+    return 0;
+}
+
+static int joins_in_a_handler(void)
+{
+    static count_t go;
+    kc_job_t *j = launch(until_set, &go, NULL);
+
+    return kc_job_join(j);
+}
+
+static int (*in_a_handler)(void);
+
+static void calls_it(kc_sigset_t fired UNUSED, kc_signal_t *s UNUSED, void *arg UNUSED)
+{
+    (void)!in_a_handler();
+}
+
+static void emits_nothing(kc_sigset_t fired UNUSED, kc_signal_t *s UNUSED, void *arg UNUSED)
+{
+}
+
+/* Before and after a handler a body may wait, and a handler may run inside a handler. */
+static int handles(void *arg UNUSED)
+{
+    kc_signal_t *signal = kc_signal_create(0);
+    kc_slot_t slot;
+
+    CHECK_EQ(kc_slot_bind(&slot, signal, KC_SIG_ALL), 0);
+    CHECK(kc_slot_on(&slot, 1ull << 48, emits_nothing, NULL));
+    CHECK_EQ(kc_yield(), 0);
+    kc_signal_emit(signal, 1ull << 48);
+    CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(kc_sleep(0), 0);
+    kcoro_yield();
+    CHECK(kc_slot_on(&slot, 1ull << 48, calls_it, NULL));
+    kc_signal_emit(signal, 1ull << 48);
+    return 0;
+}
+
+static void waits_in_a_handler(int (*call)(void))
+{
+    in_a_handler = call;
+    run_named(handles, NULL);
+}
+
+TEST_ABORTS(a_yield_in_a_handler_aborts, "kc_yield: waits inside a handler")
+{
+    waits_in_a_handler(yields_in_a_handler);
+}
+
+TEST_ABORTS(a_sleep_of_no_time_in_a_handler_aborts, "kc_sleep: waits inside a handler")
+{
+    waits_in_a_handler(sleeps_in_a_handler);
+}
+
+TEST_ABORTS(a_hop_in_a_handler_aborts, "kc_hop: waits inside a handler")
+{
+    waits_in_a_handler(hops_in_a_handler);
+}
+
+TEST_ABORTS(a_yield_of_the_coroutine_in_a_handler_aborts, "kcoro_yield: waits inside a handler")
+{
+    waits_in_a_handler(gives_way_in_a_handler);
+}
+
+TEST_ABORTS(a_park_in_a_handler_aborts, "kcoro_park: waits inside a handler")
+{
+    waits_in_a_handler(parks_in_a_handler);
+}
+
+TEST_ABORTS(a_join_in_a_handler_aborts, "kc_job_join: waits inside a handler")
+{
+    waits_in_a_handler(joins_in_a_handler);
+}
+
+/* Outside any coroutine it lets nobody run, in a handler as elsewhere. */
+TEST(a_yield_in_a_handler_of_a_plain_thread_is_0)
+{
+    kc_signal_t *signal = kc_signal_create(0);
+    kc_slot_t slot;
+
+    in_a_handler = yields_in_a_handler;
+    CHECK_EQ(kc_slot_bind(&slot, signal, KC_SIG_ALL), 0);
+    CHECK(kc_slot_on(&slot, KC_SIG_TERMINATE, calls_it, NULL));
+    CHECK_EQ(kc_signal_emit(signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE);
+    kc_slot_unbind(&slot);
+    kc_signal_release(signal);
+}
+
 /* ---- stale handles -------------------------------------------------------------------------- */
 
 static kc_job_t *stale(void)
