@@ -181,13 +181,28 @@ void kc__block_cache_drain(kc_block_cache_t *cache)
     *cache = (kc_block_cache_t){ 0 };
 }
 
-void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg)
+/* Chunks stay, and so does their order from any of them on. */
+static chunk_t *newest_chunk(void)
 {
     pthread_mutex_lock(&pool_lock);
     chunk_t *chunk = kc__block_chunks;
     pthread_mutex_unlock(&pool_lock);
+    return chunk;
+}
 
-    for (; chunk; chunk = chunk->next) {
+bool kc__block_is(const void *at)
+{
+    for (const chunk_t *chunk = newest_chunk(); chunk; chunk = chunk->next) {
+        uintptr_t offset = (uintptr_t)at - (uintptr_t)chunk;
+        if (offset < CHUNK_SIZE)
+            return offset >= KC_BLOCK_SIZE && offset % KC_BLOCK_SIZE == 0;
+    }
+    return false;
+}
+
+void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg)
+{
+    for (chunk_t *chunk = newest_chunk(); chunk; chunk = chunk->next) {
         for (size_t i = 1; i < CHUNK_SIZE / KC_BLOCK_SIZE; i++) {
             kc_block_t *block = (kc_block_t *)((char *)chunk + i * KC_BLOCK_SIZE);
             if (kc_load_relaxed(&block->magic) == magic)

@@ -40,6 +40,9 @@ void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
 /* Gives all of a thread's free blocks to the others. */
 void kc__block_cache_drain(kc_block_cache_t *cache);
 
+/* True: there is a block at this address, in use or not. Then it may be read at any time. */
+bool kc__block_is(const void *at);
+
 /* Calls visit for every block in use that carries this magic. For reports and tests: blocks may
  * come and go meanwhile. */
 void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg);

@@ -58,3 +58,16 @@ UNWATCHED size_t kc__coro_backtrace(const kcoro_t *co, uintptr_t *pc, size_t max
     }
     return n;
 }
+
+UNWATCHED bool kc__coro_peek(const kcoro_t *co, const void *from, size_t size, void *to)
+{
+    uintptr_t low = co ? (uintptr_t)kc__stack_low(co->stack) : 0;
+    uintptr_t high = co ? low + kc__stack_size(co->stack) : UINTPTR_MAX;
+    const volatile unsigned char *at = from;
+
+    if ((uintptr_t)from < low || (uintptr_t)from > high - size)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        ((volatile unsigned char *)to)[i] = at[i];
+    return true;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * backtrace.h - the stack trace of a coroutine at rest.
+ * backtrace.h - the stack trace of a coroutine at rest, and looks at what is others'.
  */
 #ifndef KC_CORO_BACKTRACE_H
 #define KC_CORO_BACKTRACE_H
@@ -13,5 +13,9 @@
  * that is not on that stack.
  */
 size_t kc__coro_backtrace(const kcoro_t *co, uintptr_t *pc, size_t max);
+
+/* Copies what others may write meanwhile: from the stack of co, which stays; co is NULL: from any
+ * memory that stays. False: it is not on that stack. */
+bool kc__coro_peek(const kcoro_t *co, const void *from, size_t size, void *to);
 
 #endif

@@ -93,6 +93,8 @@ struct kc_job_ext {
     struct kc_clock *grace_end; /* L  made at launch, armed by the cancel              */
     kc_local_t *locals;         /* L                                                   */
     struct kc_news *news;       /* L  its signal and slots, see news.c                 */
+    kc_time_t born;             /* I  if it is dated: when, on its scheduler's clock   */
+    bool dated;                 /* I                                                   */
     uint32_t max_running;       /* I  0: no limit                                      */
     uint32_t running;           /* L  children that have started and not ended         */
     kc_queue_t pending;         /* L  children that must wait                          */

@@ -38,6 +38,8 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
     if (!kc__wishes_any(w))
         return 0;
     kc_job_ext_t *ext = kc__job_ext(j);
+    ext->born = kc__sched_now(kc__job_sched(j));
+    ext->dated = true;
     if (w->name)
         memcpy(ext->name, w->name, strnlen(w->name, sizeof ext->name - 1));
     ext->stack = w->stack;

@@ -16,12 +16,18 @@
  *
  * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
  *          P1  look: worker     load_acquire   wait.c A4   the fields of the worker
- *          P2  trace: switches  fence_seq_cst  itself      the reads of the stack between the two
+ *          P2  rest: switches   fence_seq_cst  itself      the reads of the stack between the two
  *                                                          of the counter
  *
- * WHY NOT  The age of a job: its block has no room for a time, and a look at the clock costs a
- *          tenth of a launch. What a join waits for by name: that stands in the frame of the
- *          waiting one, which may be gone. Symbols of static functions: addr2line has them.
+ *          The same goes for the job that a join waits for: it stands in the frame of the waiting
+ *          one, and may be gone by now. Its block and that of its coroutine stay readable, so they
+ *          are copied, and count if nothing was switched to meanwhile: who joins needs its target
+ *          until it goes on. What a group or an unstarted job is called stands in memory that does
+ *          not stay.
+ *
+ * WHY NOT  The age of every job: its block has no room for a time, and a look at the clock costs a
+ *          tenth of a launch. So those have one that have an extension from the beginning, as all
+ *          with a name do. Symbols of static functions: addr2line has them.
  */
 #define _GNU_SOURCE
 #include "coro/backtrace.h"
@@ -39,10 +45,11 @@
 
 enum { TEXT = 224, CLASSES = 8, FRAMES = 16, TRIES = 3 };
 
-/* One line: those that differ in the coroutine only are equal. */
+/* One line: those that differ in the coroutine and the age only are equal. */
 struct line {
-    char head[TEXT], tail[TEXT]; /* before and after the coroutine's number */
-    uint64_t id;                 /* of the first; 0: none                   */
+    char head[TEXT], tail[TEXT]; /* before and after those two               */
+    uint64_t id;                 /* of the coroutine of the first; 0: none   */
+    kc_time_t age;               /* of the first; below 0: not known         */
     uint64_t count;
     unsigned depth;
     size_t frames;
@@ -55,6 +62,56 @@ struct dump {
     struct line leaf[CLASSES]; /* of one parent              */
     unsigned leaves;
 };
+
+/* ---- coroutines at rest ---------------------------------------------------------------------- */
+
+struct rest {
+    const kc_worker_t *worker;
+    const kcoro_t *co;
+    uint64_t switches;
+};
+
+/* Under the lock of j, whose BODY is set: its coroutine does not run. */
+static bool rests(struct rest *rest, kc_job_t *j)
+{
+    rest->worker = kc_load_acquire(&j->task.worker); /* P1 */
+    rest->co = j->task.co;
+    rest->switches = kc_load_relaxed(&rest->worker->counter[KC_COUNT_SWITCHES]);
+    kc_fence_seq_cst(); /* P2 */
+    uint32_t state = kc_load_relaxed(&rest->co->state);
+    return kc_load_relaxed(&rest->worker->running) != rest->co &&
+           (state == KCORO_SUSPENDED || state == KCORO_PARKED);
+}
+
+/* It has not run since. */
+static bool rested(const struct rest *rest)
+{
+    kc_fence_seq_cst(); /* P2 */
+    return kc_load_relaxed(&rest->worker->counter[KC_COUNT_SWITCHES]) == rest->switches &&
+           kc_load_relaxed(&rest->worker->running) != rest->co;
+}
+
+/* A copy of the block at this address, if there is one that carries this magic. */
+static bool copy_block(const void *at, uint32_t magic, void *to)
+{
+    return kc__block_is(at) && kc__coro_peek(NULL, at, KC_BLOCK_SIZE, to) &&
+           kc_load_relaxed(&((kc_block_t *)to)->magic) == magic;
+}
+
+/* A copy of what j, which rests, joins; and of its coroutine, if it has one: else its id is 0. */
+static bool copy_target(const struct rest *rest, kc_job_t *j, kc_job_t *target, kcoro_t *co)
+{
+    kc_wait_t *wait, copy;
+
+    co->id = 0;
+    if (!kc__coro_peek(NULL, &j->task.wait, sizeof wait, &wait) ||
+        !kc__coro_peek(rest->co, wait, sizeof copy, &copy) || copy.kind != KC_WAIT_JOIN ||
+        !copy_block(copy.object, KC_TASK_MAGIC, target))
+        return false;
+    if (kc__job_word(target) & KC_WORD_BODY)
+        return copy_block(target->task.co, KC_CORO_MAGIC, co);
+    return true;
+}
 
 /* ---- what a line says ----------------------------------------------------------------------- */
 
@@ -78,6 +135,42 @@ static void say_place(char *text, const char *what, const kc_worker_t *w)
         say(text, ", %s on worker %d", what, w->index);
 }
 
+static const char *kind_of(uint32_t flags)
+{
+    return flags & KC_JOB_SCOPE     ? "scope"
+           : flags & KC_JOB_GROUP   ? "group"
+           : flags & KC_JOB_PROMISE ? "promise"
+                                    : "job";
+}
+
+/* Under its lock: j joins. */
+static void say_target(struct line *line, kc_job_t *j)
+{
+    struct rest rest;
+    union {
+        kc_job_t job;
+        char room[KC_BLOCK_SIZE];
+    } target;
+    union {
+        kcoro_t co;
+        char room[KC_BLOCK_SIZE];
+    } its;
+
+    for (int i = 0; i < TRIES && rests(&rest, j); i++) {
+        bool found = copy_target(&rest, j, &target.job, &its.co);
+        if (!rested(&rest))
+            continue;
+        if (!found)
+            return;
+        say(line->tail, " of %s", kind_of(kc__job_flags(&target.job)));
+        if (its.co.id && its.co.name[0] && !(kc__job_flags(&target.job) & KC_JOB_SCOPE))
+            say(line->tail, " \"%.31s\"", its.co.name);
+        if (its.co.id)
+            say(line->tail, ", coroutine %llu", (unsigned long long)its.co.id);
+        return;
+    }
+}
+
 /* Under its lock, and BODY is set. */
 static void say_body(struct line *line, kc_job_t *j)
 {
@@ -92,6 +185,8 @@ static void say_body(struct line *line, kc_job_t *j)
         say_place(line->tail, "ready", w);
     else
         say(line->tail, ", waits for %s", kc__wait_name(kind));
+    if (kind == KC_WAIT_JOIN)
+        say_target(line, j); /* if it does not run */
 }
 
 /* Under its lock: what it does. Returns how much of the count is its own. */
@@ -129,20 +224,11 @@ static void say_state(struct line *line, const kc_job_t *j, uint64_t word)
 /* Under the lock of j, whose BODY is set: its coroutine's, if that stays at rest meanwhile. */
 static size_t trace(kc_job_t *j, uintptr_t *pc)
 {
-    const kc_worker_t *w = kc_load_acquire(&j->task.worker); /* P1 */
-    const kcoro_t *co = j->task.co;
+    struct rest rest;
 
-    for (int i = 0; i < TRIES; i++) {
-        uint64_t before = kc_load_relaxed(&w->counter[KC_COUNT_SWITCHES]);
-        kc_fence_seq_cst(); /* P2 */
-        uint32_t state = kc_load_relaxed(&co->state);
-        if (kc_load_relaxed(&w->running) == co ||
-            (state != KCORO_SUSPENDED && state != KCORO_PARKED))
-            return 0;
-        size_t n = kc__coro_backtrace(co, pc, FRAMES);
-        kc_fence_seq_cst(); /* P2 */
-        if (kc_load_relaxed(&w->counter[KC_COUNT_SWITCHES]) == before &&
-            kc_load_relaxed(&w->running) != co)
+    for (int i = 0; i < TRIES && rests(&rest, j); i++) {
+        size_t n = kc__coro_backtrace(rest.co, pc, FRAMES);
+        if (rested(&rest))
             return n;
     }
     return 0;
@@ -165,6 +251,14 @@ static void print_frame(FILE *to, unsigned depth, uintptr_t pc)
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
+/* Below 0: nobody knows. */
+static kc_time_t age_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    return ext && ext->dated ? kc__sched_now(kc__job_sched(j)) - ext->born : -1;
+}
+
 /* False: it has ended. */
 static bool describe(struct line *line, kc_job_t *j, unsigned depth)
 {
@@ -176,11 +270,8 @@ static bool describe(struct line *line, kc_job_t *j, unsigned depth)
     line->count = 1;
     line->frames = 0;
     line->depth = depth;
-    say(line->head, "%s",
-        flags & KC_JOB_SCOPE     ? "scope"
-        : flags & KC_JOB_GROUP   ? "group"
-        : flags & KC_JOB_PROMISE ? "promise"
-                                 : "job");
+    line->age = age_of(j);
+    say(line->head, "%s", kind_of(flags));
     if (name[0])
         say(line->head, " \"%s\"", name);
     uint64_t word = kc__job_lock(j);
@@ -206,6 +297,9 @@ static void print(FILE *to, const struct line *line)
     fprintf(to, "%*s%s", (int)line->depth * 2, "", line->head);
     if (line->id)
         fprintf(to, ", coroutine %llu", (unsigned long long)line->id);
+    if (line->age >= 0)
+        fprintf(to, ", age %lld.%03lld s", (long long)(line->age / KC_SEC(1)),
+                (long long)(line->age % KC_SEC(1) / KC_MS(1)));
     fprintf(to, "%s\n", line->tail);
     for (size_t i = 0; i < line->frames; i++)
         print_frame(to, line->depth, line->pc[i]);

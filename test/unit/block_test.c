@@ -103,6 +103,19 @@ TEST(each_visits_every_block_in_use_and_no_other)
     CHECK_EQ(seen, N / 2);
 }
 
+TEST(an_address_is_a_blocks_or_not)
+{
+    kc_block_cache_t cache = { 0 };
+    kc_block_t *block = get(&cache), here;
+
+    CHECK(kc__block_is(block));
+    kc__block_put(&cache, block);
+    CHECK(kc__block_is(block)); /* it stays */
+    CHECK(!kc__block_is((char *)block + 8));
+    CHECK(!kc__block_is(&here));
+    CHECK(!kc__block_is(NULL));
+}
+
 /* Blocks travel: taken on one thread, freed on another, through the shared pool and back. */
 enum { THREADS = 4, ROUNDS = 200, HELD = 300 };
 

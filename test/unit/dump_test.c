@@ -109,24 +109,26 @@ static int all_kinds(void *arg)
     opts = named("promise");
     opts.parent = group;
     CHECK_EQ(kc_promise(&opts, &promise), 0);
+    CHECK_EQ(kc_launch(joins, kc_deferred_job(promise)), 0);
     CHECK_EQ(kc_launch_job(nothing, NULL, &(kc_launch_opts_t){ .name = "gone" }, NULL), 0);
     CHECK_EQ(kc_sleep(KC_MS(1)), 0);
     opts = named("late");
     CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
     CHECK(kc_job_cancel(j, -EINTR));
     char *text = dump(arg);
-    SAYS(text, "kcoro: scheduler \"d\", 0 workers, 9 jobs\n");
+    SAYS(text, "kcoro: scheduler \"d\", 0 workers, 10 jobs\n");
     SAYS(text, "\n  job \"top\", coroutine ");
-    SAYS(text, ", ACTIVE, inside its scope, 1 below\n"
-               "    scope \"scope\", ACTIVE, runs on the main thread, 6 below\n");
+    SAYS(text, ", age 0.001 s, ACTIVE, inside its scope, 1 below\n"
+               "    scope \"scope\", age 0.001 s, ACTIVE, runs on the main thread, 7 below\n");
     SAYS(text, "\n      job \"sleeper\", coroutine ");
     SAYS(text, ", ACTIVE, waits for sleep\n");
     SAYS(text, ", ACTIVE, waits for park\n");
-    SAYS(text, ", ACTIVE, waits for join\n");
+    SAYS(text, ", ACTIVE, waits for join of job \"sleeper\", coroutine ");
+    SAYS(text, ", ACTIVE, waits for join of promise\n");
     SAYS(text, ", CANCELLING (-4, Interrupted system call), shielded, waits for sleep\n");
-    SAYS(text, "\n      group \"group\", ACTIVE, open, 1 below\n"
-               "        promise \"promise\", ACTIVE, open\n");
-    SAYS(text, "\n      job \"late\", ACTIVE, not started\n");
+    SAYS(text, "\n      group \"group\", age 0.001 s, ACTIVE, open, 1 below\n"
+               "        promise \"promise\", age 0.001 s, ACTIVE, open\n");
+    SAYS(text, "\n      job \"late\", age 0.000 s, ACTIVE, not started\n");
     NEVER_SAYS(text, "gone");
     free(text);
     kc_deferred_release(promise);
@@ -139,7 +141,7 @@ static int all_kinds(void *arg)
     return 0;
 }
 
-TEST(each_job_says_its_name_coroutine_state_reason_and_what_it_waits_for)
+TEST(each_job_says_its_name_coroutine_age_state_reason_and_what_it_waits_for)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
 
@@ -297,6 +299,8 @@ static int churn(void *arg)
             CHECK_EQ(kc_launch_job(naps, arg, NULL, &j), 0);
             if (i == 0)
                 kc_job_cancel(j, -EINTR);
+            if (i == 1)
+                CHECK_EQ(kc_job_join(j), 0);
             kc_job_release(j);
         }
         if (kc_worker_index() == 0)
