@@ -22,7 +22,8 @@
 #include <errno.h>
 #include <sched.h>
 
-enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_CUT };
+/* WHOLE: all above are bound too, up to one that is cut off, or the root. */
+enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_WHOLE, CHAIN_CUT };
 
 struct kc_news {
     kc_signal_t *signal; /* L  NULL: nobody has asked                       */
@@ -122,21 +123,34 @@ static kc_signal_t *own_signal(kc_job_t *j)
     return signal;
 }
 
-/* Chains the signal of the parent to that of j. False: no memory. */
-static bool chain(kc_job_t *parent, kc_job_t *j)
+/* Locks j; if it waits, when nobody is about to chain it. */
+static uint8_t lock_chain(kc_job_t *j, struct kc_news *news, bool waits)
+{
+    kc__job_lock(j);
+    while (waits && news->chain == CHAIN_BUSY) {
+        kc__job_unlock(j);
+        sched_yield();
+        kc__job_lock(j);
+    }
+    return news->chain;
+}
+
+/* Chains the signal of the parent to that of j. 0; -ENOMEM; -EBUSY: another thread is about to. */
+static int chain(kc_job_t *parent, kc_job_t *j)
 {
     struct kc_news *news = news_of(j);
     kc_signal_t *from = own_signal(parent), *to = news ? signal_of(j, news) : NULL;
 
     if (!from || !to)
-        return false;
-    kc__job_lock(j);
-    bool mine = news->chain == CHAIN_NONE;
-    if (mine)
+        return -ENOMEM;
+    /* In a handler it does not wait: who is about to may be this thread, which tells what has been
+     * before. */
+    uint8_t was = lock_chain(j, news, !kc__signal_in_handler());
+    if (was == CHAIN_NONE)
         news->chain = CHAIN_BUSY;
     kc__job_unlock(j);
-    if (!mine)
-        return true; /* another thread does it, or it is cut off */
+    if (was != CHAIN_NONE)
+        return was == CHAIN_BUSY ? -EBUSY : 0;
     kc_slot_bind(&news->from, from, KC_SIG_ALL & ~KC_SIG_TERMINATE);
     bool ok = kc_slot_chain(&news->from, to) == 0;
     if (!ok)
@@ -144,18 +158,47 @@ static bool chain(kc_job_t *parent, kc_job_t *j)
     kc__job_lock(j);
     news->chain = ok ? CHAIN_BOUND : CHAIN_NONE;
     kc__job_unlock(j);
-    return ok;
+    return ok ? 0 : -ENOMEM;
 }
 
-/* There is nothing to be done for the signals above. */
-static bool is_chained(kc_job_t *j)
+/* There is nothing to be done for j and the signals above. */
+static bool is_whole(kc_job_t *j)
+{
+    struct kc_news *news = news_if_any(j);
+
+    if (!j->parent || (kc__job_flags(j->parent) & KC_JOB_ROOT) ||
+        (kc__job_word(j) & KC_WORD_FORBID))
+        return true;
+    kc__job_lock(j);
+    bool whole = news && news->chain >= CHAIN_WHOLE;
+    kc__job_unlock(j);
+    return whole;
+}
+
+/* j hears of all above, and so do those between. */
+static void is_whole_now(kc_job_t *j)
 {
     struct kc_news *news = news_if_any(j);
 
     kc__job_lock(j);
-    bool chained = news && news->chain != CHAIN_NONE;
+    if (news->chain == CHAIN_BOUND)
+        news->chain = CHAIN_WHOLE;
     kc__job_unlock(j);
-    return chained;
+}
+
+/* Chains all above j, which is held: so they are there. 0 or -ENOMEM. */
+static int chain_all(kc_job_t *j)
+{
+    int rc = 0;
+    bool all = true;
+
+    for (kc_job_t *at = j; !is_whole(at) && rc != -ENOMEM; at = at->parent) {
+        rc = chain(at->parent, at);
+        all = all && rc == 0;
+    }
+    for (kc_job_t *at = j; all && !is_whole(at); at = at->parent)
+        is_whole_now(at);
+    return rc == -ENOMEM ? rc : 0;
 }
 
 kc_signal_t *kc_job_signal(kc_job_t *j)
@@ -163,17 +206,10 @@ kc_signal_t *kc_job_signal(kc_job_t *j)
     kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j));
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
-    /* While it is held, all above it are there. */
     bool held = signal && kc__job_hold(j);
 
-    for (kc_job_t *at = j; held && at->parent && !is_chained(at); at = at->parent) {
-        if ((kc__job_flags(at->parent) & KC_JOB_ROOT) || (kc__job_word(at) & KC_WORD_FORBID))
-            break;
-        if (!chain(at->parent, at)) {
-            signal = NULL;
-            break;
-        }
-    }
+    if (held && chain_all(j) != 0)
+        signal = NULL;
     if (held)
         kc__job_release(j, 0);
     if (foreign)
@@ -235,13 +271,9 @@ void kc__news_terminate(kc_job_t *j)
 /* Takes off what binds j to others. */
 static void cut(kc_job_t *j, struct kc_news *news)
 {
-    kc__job_lock(j);
-    while (news->chain == CHAIN_BUSY) { /* another thread is at it */
-        kc__job_unlock(j);
-        sched_yield();
-        kc__job_lock(j);
-    }
-    bool chained = news->chain == CHAIN_BOUND, outside = news->has_outside, slot = news->has_slot;
+    uint8_t was = lock_chain(j, news, true);
+    bool chained = was == CHAIN_BOUND || was == CHAIN_WHOLE;
+    bool outside = news->has_outside, slot = news->has_slot;
     news->has_outside = news->has_slot = false;
     news->chain = CHAIN_CUT; /* nobody binds it again */
     kc__job_unlock(j);

@@ -202,6 +202,49 @@ OUTSIDE(cancels_from_several_threads_move_each_job_once_or_not_at_all, s)
         kc_job_release(c.job[i]);
 }
 
+enum { LEVELS = 5 };
+
+struct ears {
+    kc_job_t *level[LEVELS], *leaf[2];
+    count_t go, next;
+};
+
+static void *asks_and_emits(void *arg)
+{
+    struct ears *e = arg;
+    int i = add(&e->next);
+    kc_sigset_t bit = 1ull << (16 + i);
+
+    UNTIL(get(&e->go));
+    kc_signal_t *mine = kc_job_signal(e->leaf[i]);
+    kc_signal_emit(kc_job_signal(e->level[0]), bit);
+    CHECK(kc_signal_state(mine) & bit);
+    return NULL;
+}
+
+OUTSIDE(a_signal_that_was_given_out_hears_of_all_above_whoever_else_asks_for_one, s)
+{
+    for (int round = 0; round < 200; round++) {
+        struct ears e = { .go = 0 };
+        pthread_t thread[2];
+        for (int i = 0; i < LEVELS; i++)
+            e.level[i] =
+                group(&(kc_launch_opts_t){ .sched = s, .parent = i ? e.level[i - 1] : NULL });
+        for (int i = 0; i < 2; i++)
+            e.leaf[i] = group(&(kc_launch_opts_t){ .parent = e.level[LEVELS - 1] });
+        for (int i = 0; i < 2; i++)
+            CHECK_EQ(pthread_create(&thread[i], NULL, asks_and_emits, &e), 0);
+        set(&e.go, 1);
+        for (int i = 0; i < 2; i++)
+            pthread_join(thread[i], NULL);
+        kc_job_cancel(e.level[0], 0);
+        for (int i = 0; i < LEVELS; i++)
+            kc_job_release(e.level[i]);
+        for (int i = 0; i < 2; i++)
+            kc_job_release(e.leaf[i]);
+    }
+}
+
 /* ---- the end of a scheduler ----------------------------------------------------------------- */
 
 enum { KINDS = 10 };
