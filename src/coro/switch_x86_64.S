@@ -15,6 +15,9 @@
  *    jmp is "notrack", because it goes to a return address, which has no landing pad. So the object
  *    is fit for indirect branch tracking, and says so in its property note; it is not fit for
  *    shadow stacks, and does not say so.
+ *  - But if both sides have called from the same place, it ends with ret: then the prediction is
+ *    right, and so are those of the frames around, which are the same up to the user's. A jmp would
+ *    leave one entry too many, and each of them would be mispredicted.
  *  - MXCSR is loaded only if its control bits differ from the ones in force. The sticky exception
  *    flags (bits 0-5) differ all the time and are not callee-saved, and on Intel's processors a
  *    load that changes them costs many times a switch. On AMD's a load costs less than the
@@ -65,6 +68,7 @@ kc__switch:
         endbr64
         save_frame
         movq    %rsp, (%rdi)
+        movq    56(%rsp), %r8
         movzwl  4(%rsp), %edx
         cmpb    $0, kc__switch_load_mxcsr(%rip)
         je      2f
@@ -77,6 +81,7 @@ kc__switch:
         jne     3f
 .Lrestore:
         movswl  6(%rsp), %eax
+        cmpq    56(%rsp), %r8           /* nothing changes the flags until they are asked for */
         leaq    8(%rsp), %rsp
         .cfi_adjust_cfa_offset -8
         popq    %r15
@@ -97,7 +102,9 @@ kc__switch:
         popq    %rbp
         .cfi_adjust_cfa_offset -8
         .cfi_restore %rbp
-        popq    %rcx
+        jne     4f
+        ret
+4:      popq    %rcx
         .cfi_adjust_cfa_offset -8
         .cfi_register %rip, %rcx
         notrack jmp *%rcx
@@ -135,6 +142,7 @@ kc__switch_then:
         movq    48(%rsp), %rbp
         movq    %rcx, %rdi
         call    *%rdx
+        xorl    %r8d, %r8d
         fnstcw  -8(%rsp)
         movzwl  -8(%rsp), %edx
         cmpb    $0, kc__switch_load_mxcsr(%rip)

@@ -200,7 +200,9 @@ void kc__wait_wake(kc_wait_t *w)
 
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
 {
-    if (!co || !w->co || w->worker != t->worker || kc_unlikely(kc__signal_in_handler()))
+    bool plain = kc_likely(kc_load_relaxed(&t->current->block.flags) == KC_CORO_TASK);
+
+    if (!co || !w->co || w->worker != t->worker || (!plain && kc__signal_in_handler()))
         kc__wait_wake(w);
     else
         kc__worker_hand_over(t, co, w->co);
