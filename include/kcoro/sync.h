@@ -20,6 +20,9 @@
  * one pass does not touch the object afterwards: when its wait has returned, it may go (but a
  * barrier only when all who met there have returned).
  *
+ * Under virtual time a scheduler does not know of plain threads: what only one of them can let pass
+ * is a deadlock, unless a lease (job.h) holds a job open.
+ *
  * The owner of a lock is the coroutine, or the plain thread. In a coroutine inside a job's body (a
  * generator) it is the body. NULL: -EINVAL, or where nothing can be returned bad use.
  */

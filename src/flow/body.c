@@ -159,7 +159,7 @@ static void body_ends(kc_job_t *j, kcoro_t *co, int rc)
     kc__job_settle(j, rc);
     if (co->cleanups)
         kc__job_clean_up(j, co, NULL);
-    if (j->task.held > 0)
+    if (kc_unlikely(j->task.held > 0) && j->task.held != KC_HELD_MANY)
         kc__usage("end of a body", "it still holds a lock (rule Y3)");
 }
 

@@ -56,6 +56,8 @@ enum {
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: its suspension points say so */
 
+#define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
+
 typedef struct kc_job_ext kc_job_ext_t;
 
 struct kc_job {

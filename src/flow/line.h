@@ -162,12 +162,14 @@ uint64_t kc__once_runner(const void *o);
 /* The caller as an owner: its body, the coroutine that it is, or the plain thread. */
 uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co);
 
-/* The caller, whose job's coroutine is co or NULL, owns one lock more or less (Y3). */
+/* The caller, whose job's coroutine is co or NULL, owns one lock more or less (Y3). From
+ * KC_HELD_MANY on nobody counts any more. */
 KC_INLINE void kc__owner_counts(kcoro_t *co, int more)
 {
-    if (co) {
-        kc_job_t *own = kc__job_own(co);
-        own->task.held = (uint16_t)(own->task.held + more);
+    if (kc_likely(co != NULL)) {
+        uint16_t *held = &kc__job_own(co)->task.held;
+        if (kc_likely(*held != KC_HELD_MANY))
+            *held = (uint16_t)(*held + more);
     }
 }
 

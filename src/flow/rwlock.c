@@ -159,8 +159,11 @@ bool kc_rwlock_trywrlock(kc_rwlock_t *l)
 void kc_rwlock_rdunlock(kc_rwlock_t *lock)
 {
     kc_line_t *l = line_of(lock, "kc_rwlock_rdunlock");
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
     uint64_t seen = kc__line_settled(l);
 
+    if (kc_unlikely(co && kc__job_own(co)->task.held == 0))
+        kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read (rule Y3)");
     for (;;) {
         if ((seen & WRITER) || seen < ONE_READER)
             kc__usage("kc_rwlock_rdunlock", "nobody has it to read (rule Y3)");
@@ -172,7 +175,7 @@ void kc_rwlock_rdunlock(kc_rwlock_t *lock)
             break;
         seen = kc__line_settled(l);
     }
-    kc__owner_counts(kc__task_coroutine(kc__thread()->current), -1);
+    kc__owner_counts(co, -1);
 }
 
 void kc_rwlock_wrunlock(kc_rwlock_t *lock)

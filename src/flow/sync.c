@@ -132,7 +132,13 @@ static void open_for_all(kc_line_t *l, uint64_t own)
     kc__line_wake(taken);
 }
 
-static void count_down(kc_line_t *l, const char *call)
+static bool latch_is_open(uint64_t word)
+{
+    return word < ONE;
+}
+
+/* True: it is open now, and may be gone. */
+static bool count_down(kc_line_t *l, const char *call)
 {
     uint64_t seen = kc__line_settled(l);
 
@@ -143,11 +149,11 @@ static void count_down(kc_line_t *l, const char *call)
             uint64_t own = kc__line_lock(l);
             if (own == ONE) { /* only who waits may have come or gone */
                 open_for_all(l, 0);
-                return;
+                return true;
             }
             kc__line_unlock(l, own);
         } else if (kc__line_step(l, &seen, seen - ONE)) {
-            return;
+            return latch_is_open(seen - ONE);
         }
         seen = kc__line_settled(l);
     }
@@ -179,14 +185,9 @@ static int wait_open(kc_line_t *l, bool (*is_open)(uint64_t word), kc_wait_kind_
     return kc__line_gave_up(&w, rc);
 }
 
-static bool latch_is_open(uint64_t word)
-{
-    return word < ONE;
-}
-
 void kc_latch_count_down(kc_latch_t *l)
 {
-    count_down(line_of(l, "kc_latch_count_down"), "kc_latch_count_down");
+    (void)count_down(line_of(l, "kc_latch_count_down"), "kc_latch_count_down");
 }
 
 int kc_latch_wait(kc_latch_t *l)
@@ -203,7 +204,8 @@ int kc_latch_arrive_and_wait(kc_latch_t *l)
 {
     if (!l)
         return -EINVAL;
-    count_down((kc_line_t *)l, "kc_latch_arrive_and_wait");
+    if (count_down((kc_line_t *)l, "kc_latch_arrive_and_wait"))
+        return check_cancel();
     return kc_latch_wait(l);
 }
 

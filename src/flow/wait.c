@@ -17,7 +17,6 @@
  *          notices by itself that it was claimed. So it comes out of a queue exactly once.
  *
  * ORDER    id  site          operation      pairs with    carries; what breaks if weaker
- *          A1  claim: word   cas_acq_rel    A1            exactly one claims
  *          A2  wake: word    store_release  A3, sched H8  the result, for a plain thread
  *          A3  wait: word    load_acquire   A2
  *          A4  hop: worker   store_release  cancel X3     the coroutine's fields, for a cancel on
@@ -134,13 +133,13 @@ static int thread_waits(kc_wait_t *w, kc_time_t deadline)
 
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 {
+    kc_thread_t *t = kc__thread();
     kcoro_t *co = w->co;
 
+    kc__wait_check(t->current, kinds[w->kind].call);
     if (kc_unlikely(!co))
         return thread_waits(w, deadline);
-    kc_thread_t *t = kc__thread();
     kc_task_t *task = co->task;
-    kc__wait_check(t->current, kinds[w->kind].call);
     if (task->wait != w) /* who drains has published it already */
         task->wait = w;
     kc_store_relaxed(&task->kind, (uint8_t)w->kind);
@@ -159,37 +158,12 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 
 /* ---- who ends it ---------------------------------------------------------------------------- */
 
-bool kc__wait_claim(kc_wait_t *w, int rc)
-{
-    uint32_t waits = 0;
-
-    if (kc_load_relaxed(&w->word) != 0 || !kc_cas_acq_rel(&w->word, &waits, 1)) /* A1 */
-        return false;
-    w->rc = rc;
-    return true;
-}
-
-bool kc__wait_claim_own(kc_wait_t *w, int rc)
-{
-    if (w->worker != kc__worker() || !w->worker)
-        return kc__wait_claim(w, rc);
-    if (kc_load_relaxed(&w->word) != 0)
-        return false;
-    kc_store_relaxed(&w->word, 1);
-    w->rc = rc;
-    return true;
-}
-
-void kc__wait_wake(kc_wait_t *w)
+void kc__wait_wake_other(kc_wait_t *w)
 {
     kc_worker_t *to = w->worker;
-    kcoro_t *co = w->co;
 
-    if (kc_likely(co != NULL)) {
-        if (kc__worker() == to)
-            kc__worker_ready(to, co);
-        else
-            kc__worker_send(to, &co->block);
+    if (w->co) {
+        kc__worker_send(to, &w->co->block);
         return;
     }
     kc_store_release(&w->word, KC_DONE); /* A2 */
@@ -223,35 +197,6 @@ void kc__wait_cancel(kc_wait_t *w)
         kcoro_unpark(w->co);
     else if (kc__wait_claim(w, -ECANCELED))
         kc__wait_wake(w);
-}
-
-void kc__wait_link(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = *ring;
-
-    if (!first) {
-        *ring = l->next = l->prev = l;
-        return;
-    }
-    l->next = first;
-    l->prev = first->prev;
-    first->prev->next = l;
-    first->prev = l;
-}
-
-void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
-{
-    if (!l->next)
-        return;
-    if (l->next == l) {
-        *ring = NULL;
-    } else {
-        l->prev->next = l->next;
-        l->next->prev = l->prev;
-        if (*ring == l)
-            *ring = l->next;
-    }
-    l->next = NULL;
 }
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */

@@ -12,6 +12,9 @@
  * and whoever ends it, under that lock:
  *
  *     if (kc__wait_claim(w, rc)) ... take it out of the queue; unlock; kc__wait_wake(w);
+ *
+ * ORDER    id  site         operation    pairs with  carries
+ *          A1  claim: word  cas_acq_rel  A1          exactly one claims, see wait.c
  */
 #ifndef KC_FLOW_WAIT_H
 #define KC_FLOW_WAIT_H
@@ -85,16 +88,6 @@ void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 /* Waits until it is claimed, at most until deadline. */
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 
-/* True: the caller is the one who ends this wait, with this result. */
-bool kc__wait_claim(kc_wait_t *w, int rc);
-
-/* The same for the only one beside the wait's own thread that can claim it: the owner of the one
- * queue it is in, under the lock of that. On the wait's own thread it needs no locked operation. */
-bool kc__wait_claim_own(kc_wait_t *w, int rc);
-
-/* After a claim: it goes on. w may be gone when this returns. */
-void kc__wait_wake(kc_wait_t *w);
-
 /* The same, for one who brings w what it has waited for: if w is of the caller's thread, it goes on
  * at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none. */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
@@ -111,8 +104,82 @@ KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
 /* On its thread: the job of this wait is cancelled. */
 void kc__wait_cancel(kc_wait_t *w);
 
-/* Puts one behind the others of a ring, and takes one out, if it is in it. */
+/* ---- what is called for every wait ---------------------------------------------------------- */
+
+/* A plain thread, or a coroutine of another thread, goes on. */
+void kc__wait_wake_other(kc_wait_t *w);
+
+#ifdef KC_MODEL /* test/model has its own, which keep books */
+bool kc__wait_claim(kc_wait_t *w, int rc);
+bool kc__wait_claim_own(kc_wait_t *w, int rc);
+void kc__wait_wake(kc_wait_t *w);
 void kc__wait_link(kc_link_t **ring, kc_link_t *l);
 void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
+#else
+
+/* True: the caller is the one who ends this wait, with this result. */
+KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
+{
+    uint32_t waits = 0;
+
+    if (kc_load_relaxed(&w->word) != 0 || !kc_cas_acq_rel(&w->word, &waits, 1)) /* A1 */
+        return false;
+    w->rc = rc;
+    return true;
+}
+
+/* The same for the only one beside the wait's own thread that can claim it: the owner of the one
+ * queue it is in, under the lock of that. On the wait's own thread it needs no locked operation. */
+KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    if (w->worker != kc__worker() || !w->worker)
+        return kc__wait_claim(w, rc);
+    if (kc_load_relaxed(&w->word) != 0)
+        return false;
+    kc_store_relaxed(&w->word, 1);
+    w->rc = rc;
+    return true;
+}
+
+/* After a claim: it goes on. w may be gone when this returns. */
+KC_INLINE void kc__wait_wake(kc_wait_t *w)
+{
+    if (kc_likely(w->co && w->worker == kc__worker()))
+        kc__worker_ready(w->worker, w->co);
+    else
+        kc__wait_wake_other(w);
+}
+
+/* Puts one behind the others of a ring, and takes one out, if it is in it. */
+KC_INLINE void kc__wait_link(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = *ring;
+
+    if (kc_likely(!first)) {
+        *ring = l->next = l->prev = l;
+        return;
+    }
+    l->next = first;
+    l->prev = first->prev;
+    first->prev->next = l;
+    first->prev = l;
+}
+
+KC_INLINE void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
+{
+    if (!l->next)
+        return;
+    if (l->next == l) {
+        *ring = NULL;
+    } else {
+        l->prev->next = l->next;
+        l->next->prev = l->prev;
+        if (*ring == l)
+            *ring = l->next;
+    }
+    l->next = NULL;
+}
+
+#endif
 
 #endif

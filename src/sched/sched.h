@@ -309,8 +309,21 @@ KC_INLINE kcoro_t *kc__task_coroutine(kcoro_t *me)
     return me;
 }
 
+/* A thread has put something into its own queues: if it is main, which does not pump, the host's
+ * event loop is told. */
+KC_INLINE void kc__worker_tell_host(kc_worker_t *w)
+{
+    if (kc_unlikely(w == w->sched->main && kc_load_relaxed(&w->sched->outside)))
+        kc__worker_wake(w);
+}
+
 /* co, which waits, may run: on its own thread w, and from any thread. */
-void kc__worker_ready(kc_worker_t *w, kcoro_t *co);
+KC_INLINE void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
+{
+    kc__queue_push(&w->ready, &co->block);
+    kc__worker_tell_host(w);
+}
+
 void kc__worker_send(kc_worker_t *w, kc_block_t *block);
 
 /*

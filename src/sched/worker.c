@@ -111,19 +111,6 @@ void kc__worker_send(kc_worker_t *w, kc_block_t *block)
         kc__worker_wake(w);
 }
 
-/* The main thread has put something into its own queues while it does not pump. */
-static void tell_host(kc_worker_t *w)
-{
-    if (kc_unlikely(w == w->sched->main && kc_load_relaxed(&w->sched->outside)))
-        kc__worker_wake(w);
-}
-
-void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
-{
-    make_ready(w, co);
-    tell_host(w);
-}
-
 kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where)
 {
     if (where == KC_MAIN || s->workers == 0)
@@ -139,7 +126,7 @@ void kc__task_submit(kc_task_t *task)
 
     if (me && me->sched == s && (to == me || (!to && me->works))) {
         keep_fresh(me, task);
-        tell_host(me);
+        kc__worker_tell_host(me);
         if (!to)
             kc__sched_wake_any(s);
     } else if (to) {

@@ -12,18 +12,18 @@
  *          let a thread's writes be seen out of order, a trace may be nonsense in spite of that;
  *          it is read so that it can do no harm, see backtrace.c.)
  *
+ *          The same goes for the job that a join waits for: it stands in the frame of the waiting
+ *          one, and may be gone by now. Its block and that of its coroutine stay readable, so they
+ *          are copied, and count if nothing was switched to meanwhile: who joins needs its target
+ *          until it goes on. What a group or an unstarted job is called stands in memory that does
+ *          not stay.
+ *
  *          Leaves are collected for each parent, so that those that say the same become one.
  *
  * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
  *          P1  look: worker     load_acquire   wait.c A4   the fields of the worker
  *          P2  rest: switches   fence_seq_cst  itself      the reads of the stack between the two
  *                                                          of the counter
- *
- *          The same goes for the job that a join waits for: it stands in the frame of the waiting
- *          one, and may be gone by now. Its block and that of its coroutine stay readable, so they
- *          are copied, and count if nothing was switched to meanwhile: who joins needs its target
- *          until it goes on. What a group or an unstarted job is called stands in memory that does
- *          not stay.
  *
  * WHY NOT  The age of every job: its block has no room for a time, and a look at the clock costs a
  *          tenth of a launch. So those have one that have an extension from the beginning, as all
@@ -108,8 +108,12 @@ static bool copy_target(const struct rest *rest, kc_job_t *j, kc_job_t *target, 
         !kc__coro_peek(rest->co, wait, sizeof copy, &copy) || copy.kind != KC_WAIT_JOIN ||
         !copy_block(copy.object, KC_TASK_MAGIC, target))
         return false;
-    if (kc__job_word(target) & KC_WORD_BODY)
-        return copy_block(target->task.co, KC_CORO_MAGIC, co);
+    if (!(kc__job_word(target) & KC_WORD_BODY))
+        return true;
+    bool copied = copy_block(target->task.co, KC_CORO_MAGIC, co);
+    kc_fence_seq_cst(); /* P2 */
+    if (!copied || !(kc__job_word(copy.object) & KC_WORD_BODY))
+        co->id = 0; /* its body has ended, and the block may be another one's by now */
     return true;
 }
 

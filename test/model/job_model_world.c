@@ -115,12 +115,6 @@ void kc__worker_send(kc_worker_t *w, kc_block_t *block)
     kc__mpsc_push(&w->inbox, &block->link);
 }
 
-void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
-{
-    (void)co;
-    model_assert(w == kc__worker());
-}
-
 void kc__worker_wake(kc_worker_t *w)
 {
     (void)w;
