@@ -6,9 +6,9 @@
  *
  * Prints:
  *   kcoro: scheduler "shop", 0 workers, 5 jobs
- *     job "order", coroutine N, ACTIVE, inside its scope, 1 below
- *       scope "quotes", ACTIVE, runs on the main thread, 3 below
- *         job "quote", coroutine N, ACTIVE, waits for sleep
+ *     job "order", coroutine N, age 1.000 s, ACTIVE, inside its scope, 1 below
+ *       scope "quotes", age 1.000 s, ACTIVE, runs on the main thread, 3 below
+ *         job "quote", coroutine N, age 1.000 s, ACTIVE, waits for sleep
  *           x 2 more like this
  *   the scope timed out: yes
  *   5 jobs: 1 completed, 4 cancelled, 0 live
