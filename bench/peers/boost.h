@@ -23,6 +23,15 @@ void kb_boost_switch(void);
 void kb_boost_ring(size_t length, const char *name); /* one-way switches over length contexts */
 void kb_boost_create(void);
 
+/* Likewise at channels and locks: on one thread, and on two. */
+void kb_boost_round(const char *name);
+void kb_boost_round_threads(const char *name);
+void kb_boost_stream(const char *name);
+void kb_boost_stream_threads(const char *name);
+void kb_boost_mutex(const char *name);
+void kb_boost_mutex_queue(const char *name); /* held over a yield, and four want it */
+void kb_boost_mutex_threads(const char *name);
+
 /* Those who can hold many; 0 of them where Boost is missing. */
 size_t kb_boost_holders(const struct kb_holder **out);
 

@@ -25,6 +25,41 @@ void kb_boost_create(void)
     kb_skip("boost.fiber", missing);
 }
 
+void kb_boost_round(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_round_threads(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_stream(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_stream_threads(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_mutex(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_mutex_queue(const char *name)
+{
+    kb_skip(name, missing);
+}
+
+void kb_boost_mutex_threads(const char *name)
+{
+    kb_skip(name, missing);
+}
+
 size_t kb_boost_holders(const struct kb_holder **out)
 {
     *out = NULL;

@@ -10,7 +10,8 @@
 //	goroutines cancel n     n goroutines that wait for a context (see trees.go), likewise tree n
 //	                        and asleep n
 //
-// An operation named ..._1 runs on one thread (GOMAXPROCS 1); the others on as many as Go likes.
+// An operation named ..._1 runs on one thread (GOMAXPROCS 1), one named ..._2 on two; the others on
+// as many as Go likes. Those at channels and locks are in channels.go.
 package main
 
 import (
@@ -149,8 +150,17 @@ func serve() {
 			continue
 		}
 		n, _ := strconv.Atoi(words[1])
-		name := strings.TrimSuffix(words[0], "_1")
+		name, wanted := words[0], threads
+		for count := 1; count <= 2 && name == words[0]; count++ {
+			name = strings.TrimSuffix(name, fmt.Sprint("_", count))
+			if name != words[0] {
+				wanted = count
+			}
+		}
 		operation := operations[name]
+		if operation == nil {
+			operation = channelOperations[name]
+		}
 		if operation == nil {
 			operation = crowdOperation(name)
 		}
@@ -158,9 +168,7 @@ func serve() {
 			fmt.Println(-1)
 			continue
 		}
-		if name != words[0] {
-			runtime.GOMAXPROCS(1)
-		}
+		runtime.GOMAXPROCS(wanted)
 		took := operation(n)
 		runtime.GOMAXPROCS(threads)
 		fmt.Println(took.Nanoseconds())

@@ -8,6 +8,8 @@
 //                              Likewise asleep n: they sleep for an hour, and set n: in a JoinSet
 //
 // An operation named ..._1 runs on one thread (current_thread); the others on two workers.
+mod channels;
+
 use std::future::Future;
 use std::io::BufRead;
 use std::pin::Pin;
@@ -156,6 +158,9 @@ async fn cancel(n: usize, lap: usize, kind: &str) -> u64 {
 
 async fn operate(name: String, n: usize) -> Option<u64> {
     let words: Vec<&str> = name.split('_').collect();
+    if words[0] == "channel" || words[0] == "sync" {
+        return channels::operate(&name, n).await;
+    }
     Some(match words[0] {
         "spawn" => spawn_join(n).await,
         "many" => spawn_many(n).await,
