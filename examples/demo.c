@@ -437,11 +437,11 @@ static void show_tree(void)
 
 /* ---- scene 7: a timeout and a shield --------------------------------------------------------- */
 
-static kc_time_t copying_since;
+static kc_time_t told_since;
 
 static void say_when(const char *what)
 {
-    printf("  %4d ms  %s\n", (int)((kc_now() - copying_since) / KC_MS(1)), what);
+    printf("  %4d ms  %s\n", (int)((kc_now() - told_since) / KC_MS(1)), what);
     fflush(stdout);
 }
 
@@ -475,7 +475,7 @@ static int copy_in_time(void *arg)
     int copied = 0;
 
     (void)arg;
-    copying_since = kc_now();
+    told_since = kc_now();
     int rc = kc_with_timeout(KC_MS(300), copy_blocks, &copied);
     say_when(rc == -ETIMEDOUT ? "-ETIMEDOUT: the time was over at 300 ms, and no block is torn"
                               : "it was not timed out");
@@ -488,7 +488,150 @@ static void show_timeout(void)
     check(kc_run(copy_in_time, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }), "kc_run");
 }
 
-/* ---- scene 8: a million jobs cancelled ------------------------------------------------------- */
+/* ---- scene 8: a prime sieve ------------------------------------------------------------------ */
+
+enum { PRIMES = 1000 };
+
+static struct sieve {
+    kc_chan_t *in, *out;
+    long prime;
+} sieve[PRIMES];
+
+static long passed_on;
+
+static int count_up(void *out)
+{
+    int rc = 0;
+
+    for (long n = 2; rc == 0; n++)
+        rc = kc_chan_send(out, &n);
+    return rc;
+}
+
+static int sift(void *arg)
+{
+    struct sieve *s = arg;
+    long n;
+    int rc;
+
+    while ((rc = kc_chan_recv(s->in, &n)) == 0) {
+        passed_on++;
+        if (n % s->prime != 0 && (rc = kc_chan_send(s->out, &n)) != 0)
+            break;
+    }
+    return rc; /* -ECANCELED: there are enough primes */
+}
+
+static int sift_primes(void *arg)
+{
+    kc_chan_t *last;
+    kc_scope_t scope;
+
+    (void)arg;
+    check(kc_scope_begin(&scope, NULL), "kc_scope_begin");
+    check(kc_chan_create(sizeof(long), 0, &last), "kc_chan_create");
+    check(kc_launch(count_up, last), "kc_launch");
+    for (int i = 0; i < PRIMES; i++) {
+        struct sieve *s = &sieve[i];
+        s->in = last;
+        check(kc_chan_recv(last, &s->prime), "kc_chan_recv");
+        check(kc_chan_create(sizeof(long), 0, &s->out), "kc_chan_create");
+        check(kc_launch(sift, s), "kc_launch");
+        last = s->out;
+        if (i % 20 == 0)
+            progress("primes", i, PRIMES);
+    }
+    kc_cancel_current(0);
+    int rc = kc_scope_end(&scope); /* a thousand coroutines, wherever in the chain they wait */
+    for (int i = 0; i < PRIMES; i++)
+        kc_chan_release(sieve[i].in);
+    kc_chan_release(last);
+    return rc == -ECANCELED ? 0 : rc;
+}
+
+static void show_sieve(void)
+{
+    scene("a prime sieve: a chain of coroutines, and channels without buffers between them");
+    double start = seconds();
+    check(kc_run(sift_primes, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }), "kc_run");
+    progress("primes", PRIMES, PRIMES);
+    ended(start, passed_on);
+    printf("  the last one is %ld; %ld times a number was handed over to find them\n",
+           sieve[PRIMES - 1].prime, passed_on);
+    if (sieve[PRIMES - 1].prime != 7919)
+        exit(1);
+}
+
+/* ---- scene 9: a select that is cancelled ----------------------------------------------------- */
+
+struct source {
+    const char *name;
+    kc_time_t every;
+    kc_chan_t *out;
+    int sent;
+};
+
+static int emit_numbers(void *arg)
+{
+    struct source *s = arg;
+    int rc = 0;
+
+    while (rc == 0 && (rc = kc_sleep(s->every)) == 0) {
+        int n = s->sent + 1;
+        rc = kc_chan_send(s->out, &n);
+        s->sent += rc == 0; /* a send that is cancelled has sent nothing */
+    }
+    return rc;
+}
+
+static int merged;
+
+static int merge(void *arg)
+{
+    struct source *s = arg;
+    int n, which;
+    kc_case_t cases[] = { { .op = KC_RECV, .chan = s[0].out, .item = &n },
+                          { .op = KC_RECV, .chan = s[1].out, .item = &n } };
+
+    for (int i = 0; i < 2; i++)
+        check(kc_launch(emit_numbers, &s[i]), "kc_launch");
+    while ((which = kc_select(cases, 2, KC_FOREVER)) >= 0) {
+        char text[32];
+        snprintf(text, sizeof text, "%s %d", s[which].name, n);
+        say_when(text);
+        merged++;
+    }
+    say_when(which == -ECANCELED ? "the select is cancelled" : "the select has failed");
+    return which;
+}
+
+static int merge_in_time(void *arg)
+{
+    struct source s[] = { { .name = "tick", .every = KC_MS(150) },
+                          { .name = "         tock", .every = KC_MS(230) } };
+    int sent = 0;
+
+    (void)arg;
+    for (int i = 0; i < 2; i++)
+        check(kc_chan_create(sizeof(int), 0, &s[i].out), "kc_chan_create");
+    told_since = kc_now();
+    int rc = kc_with_timeout(KC_MS(800), merge, s);
+    for (int i = 0; i < 2; i++) {
+        sent += s[i].sent;
+        kc_chan_release(s[i].out);
+    }
+    say_when(rc == -ETIMEDOUT ? "-ETIMEDOUT: the time was over" : "it was not timed out");
+    printf("  %d items were sent, %d received\n", sent, merged);
+    return rc == -ETIMEDOUT && sent == merged ? 0 : 1;
+}
+
+static void show_select(void)
+{
+    scene("two sources, one select, and a timeout of 800 ms around all of it");
+    check(kc_run(merge_in_time, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }), "kc_run");
+}
+
+/* ---- scene 10: a million jobs cancelled ------------------------------------------------------ */
 
 static atomic_long sleepers, cancelled;
 static long memory_at_start; /* blocks that other scenes have used before count here too */
@@ -557,6 +700,8 @@ int main(void)
     show_virtual_time();
     show_tree();
     show_timeout();
+    show_sieve();
+    show_select();
     show_cancel();
     printf("\nThat was all. make test runs the tests, make bench compares with others.\n");
     return 0;
