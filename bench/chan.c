@@ -3,8 +3,8 @@
  * chan.c - what does it cost to pass items through channels, and to wait for several?
  *
  * Round trip: one sends and receives the echo, through two channels without a buffer; where a peer
- * has none, through buffers of one item, beside which ours with such buffers stands. An operation is
- * there and back.
+ * has none, through buffers of one item, beside which ours with such buffers stands. An operation
+ * is there and back.
  *
  * Stream: one sends, another receives; an operation is one item. Into a channel without a limit the
  * sender of Tokio yields every 128 items, because nothing else stops it before it has sent all;
