@@ -99,10 +99,13 @@ KC_INLINE void kc__buffer_pop(kc_buffer_t *b, void *item)
 
     if (item)
         kc__item_copy(item, oldest, b->item_size);
+    size_t left = kc__buffer_count(b) - 1;
     b->head++;
-    if (!b->unlimited && b->head == b->slots)
+    if (b->unlimited && left == 0) /* then there is one chunk, which is used again */
+        b->head = b->tail = 0;
+    else if (b->head == b->slots && !b->unlimited)
         b->head = 0;
-    kc_store_relaxed(&b->count, kc__buffer_count(b) - 1);
+    kc_store_relaxed(&b->count, left);
 }
 
 #endif

@@ -174,7 +174,7 @@ static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadlin
     return rc;
 }
 
-static int select(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
+static int choose(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
@@ -201,10 +201,10 @@ static int select(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
 
 int kc_select(kc_case_t *cases, size_t n, kc_time_t timeout)
 {
-    return select(cases, n, timeout, false);
+    return choose(cases, n, timeout, false);
 }
 
 int kc_select_biased(kc_case_t *cases, size_t n, kc_time_t timeout)
 {
-    return select(cases, n, timeout, true);
+    return choose(cases, n, timeout, true);
 }
