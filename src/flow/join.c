@@ -46,7 +46,7 @@ static bool is_below(kc_job_t *j, const kc_job_t *top)
 /* ---- join ----------------------------------------------------------------------------------- */
 
 /* Queues w with those who wait for j. False: it has ended. */
-static bool enqueue(kc_job_t *j, kc_wait_t *w)
+KC_INLINE bool enqueue(kc_job_t *j, kc_wait_t *w)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
@@ -84,7 +84,7 @@ static int join_cancelled(kc_job_t *j, kcoro_t *co)
     return kc__job_cancelled_here(co);
 }
 
-static int join(kc_job_t *j, kc_time_t deadline)
+KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);

@@ -65,6 +65,11 @@ const char *kc__wait_name(kc_wait_kind_t kind)
     return kinds[kind].name;
 }
 
+const char *kc__wait_call(kc_wait_kind_t kind)
+{
+    return kinds[kind].call;
+}
+
 void kc__wait_check_more(const char *call)
 {
     if (kc__signal_in_handler())
@@ -114,8 +119,7 @@ static void wait_rings(kc_alarm_t *alarm)
         kc__wait_wake(w);
 }
 
-/* A plain thread: blocks, or pumps the scheduler that it has made. */
-static int thread_waits(kc_wait_t *w, kc_time_t deadline)
+int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 {
     bool pumps = w->worker && kc__sched_pump_until(w->worker->sched, deadline, &w->word);
     kc_time_t until = KC_FOREVER, now = kc_now();
@@ -131,29 +135,10 @@ static int thread_waits(kc_wait_t *w, kc_time_t deadline)
     return w->rc;
 }
 
-int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline)
 {
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = w->co;
-
-    kc__wait_check(t->current, kinds[w->kind].call);
-    if (kc_unlikely(!co))
-        return thread_waits(w, deadline);
-    kc_task_t *task = co->task;
-    if (task->wait != w) /* who drains has published it already */
-        task->wait = w;
-    kc_store_relaxed(&task->kind, (uint8_t)w->kind);
-    kc__worker_count(t->worker, KC_COUNT_PARKS);
-    if (deadline != KC_FOREVER) {
-        w->alarm.ring = wait_rings;
-        kc__timers_add(&t->worker->alarms, &w->alarm.timer, deadline);
-    }
-    kc__worker_leave(t, co);
-    task->wait = NULL;
-    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc__timer_pending(&w->alarm.timer))
-        kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
-    return w->rc;
+    w->alarm.ring = wait_rings;
+    kc__timers_add(alarms, &w->alarm.timer, deadline);
 }
 
 /* ---- who ends it ---------------------------------------------------------------------------- */

@@ -46,6 +46,7 @@ typedef enum {
 } kc_wait_kind_t;
 
 const char *kc__wait_name(kc_wait_kind_t kind);
+const char *kc__wait_call(kc_wait_kind_t kind); /* the function by which one waits for it */
 
 KC_COLD void kc__wait_check_more(const char *call);
 
@@ -85,9 +86,6 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 /* The same where cancellation does not count. */
 void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 
-/* Waits until it is claimed, at most until deadline. */
-int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
-
 /* The same, for one who brings w what it has waited for: if w is of the caller's thread, it goes on
  * at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none. */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
@@ -109,13 +107,50 @@ void kc__wait_cancel(kc_wait_t *w);
 /* A plain thread, or a coroutine of another thread, goes on. */
 void kc__wait_wake_other(kc_wait_t *w);
 
+/* A plain thread waits: blocks, or pumps the scheduler that it has made. */
+int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline);
+
+/* It ends at deadline. */
+void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline);
+
 #ifdef KC_MODEL /* test/model has its own, which keep books */
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 bool kc__wait_claim(kc_wait_t *w, int rc);
 bool kc__wait_claim_own(kc_wait_t *w, int rc);
 void kc__wait_wake(kc_wait_t *w);
 void kc__wait_link(kc_link_t **ring, kc_link_t *l);
 void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
 #else
+
+/*
+ * Waits until it is claimed, at most until deadline.
+ *
+ * Compiled into its callers: each return after a switch is mispredicted (docs/design/switch.md), so
+ * there should be few.
+ */
+KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = w->co;
+
+    if (kc_unlikely(kc_load_relaxed(&t->current->block.flags) != KC_CORO_TASK))
+        kc__wait_check_more(kc__wait_call(w->kind));
+    if (kc_unlikely(!co))
+        return kc__wait_as_thread(w, deadline);
+    kc_task_t *task = co->task;
+    if (task->wait != w) /* who drains has published it already */
+        task->wait = w;
+    kc_store_relaxed(&task->kind, (uint8_t)w->kind);
+    kc__worker_count(t->worker, KC_COUNT_PARKS);
+    if (kc_unlikely(deadline != KC_FOREVER))
+        kc__wait_arm(w, &t->worker->alarms, deadline);
+    kc__worker_leave(t, co);
+    task->wait = NULL;
+    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
+    if (kc_unlikely(kc__timer_pending(&w->alarm.timer)))
+        kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
+    return w->rc;
+}
 
 /* True: the caller is the one who ends this wait, with this result. */
 KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
