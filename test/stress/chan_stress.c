@@ -5,8 +5,8 @@
  * Eight producers and eight consumers share three channels of one kind. Most are jobs on four
  * workers, whose bodies are cancelled again and again, some of them unwound, and begun anew on
  * another worker; some are plain threads, and some jobs of a scheduler of their own. They send and
- * receive in every way there is: waiting, for a time, by a try, by selects over all channels. Two of
- * the channels are closed at any moment; who could not send there sends the same item elsewhere.
+ * receive in every way there is: waiting, for a time, by a try, by selects over all channels. Two
+ * of the channels are closed at any moment; who could not send there sends the same item elsewhere.
  *
  * An item is a number that nobody else sends. A producer goes on to its next one when a call has
  * said that the last was sent. At the end each was received once, or, where the channel keeps the
