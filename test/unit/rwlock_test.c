@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rwlock_test.c - the reader-writer lock: many readers or one writer, first come first served, so
+ * that a writer that waits keeps new readers out (Y1, Y2, Y3, Y5).
+ */
+#include "sync_kit.h"
+
+static const struct way *const reads = &ways[1], *const writes = &ways[2];
+
+/* ---- who may be inside together ------------------------------------------------------------- */
+
+static void *only_readers_get_in(void *arg)
+{
+    CHECK(!kc_rwlock_trywrlock(arg));
+    CHECK(kc_rwlock_tryrdlock(arg));
+    kc_rwlock_rdunlock(arg);
+    return NULL;
+}
+
+static void *nobody_gets_in(void *arg)
+{
+    CHECK(!kc_rwlock_trywrlock(arg));
+    CHECK(!kc_rwlock_tryrdlock(arg));
+    return NULL;
+}
+
+static void *anybody_gets_in(void *arg)
+{
+    only_readers_get_in((CHECK(kc_rwlock_tryrdlock(arg)), arg));
+    kc_rwlock_rdunlock(arg);
+    CHECK(kc_rwlock_trywrlock(arg));
+    kc_rwlock_wrunlock(arg);
+    return NULL;
+}
+
+static void lets_readers_in_together_and_writers_alone(kc_rwlock_t *l)
+{
+    CHECK_EQ(kc_rwlock_rdlock(l), 0);
+    pthread_join(thread(only_readers_get_in, l), NULL);
+    kc_rwlock_rdunlock(l);
+    pthread_join(thread(anybody_gets_in, l), NULL);
+    CHECK_EQ(kc_rwlock_wrlock(l), 0);
+    pthread_join(thread(nobody_gets_in, l), NULL);
+    nobody_gets_in(l); /* nor does the writer itself, by a try */
+    kc_rwlock_wrunlock(l);
+    CHECK(kc_rwlock_trywrlock(l));
+    pthread_join(thread(nobody_gets_in, l), NULL);
+    kc_rwlock_wrunlock(l);
+    CHECK(kc_rwlock_tryrdlock(l));
+    pthread_join(thread(only_readers_get_in, l), NULL);
+    kc_rwlock_rdunlock(l);
+    pthread_join(thread(anybody_gets_in, l), NULL);
+}
+
+IN_A_JOB(readers_are_in_together_and_a_writer_is_alone)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+
+    lets_readers_in_together_and_writers_alone(&l);
+    return 0;
+}
+
+TEST(for_plain_threads_too_readers_are_in_together_and_a_writer_is_alone)
+{
+    static kc_rwlock_t named = KC_RWLOCK_NAMED("table"), zero;
+    struct {
+        int before;
+        kc_rwlock_t lock[2];
+    } member = { 1, { KC_RWLOCK_INIT, KC_RWLOCK_NAMED("second") } };
+
+    lets_readers_in_together_and_writers_alone(&named);
+    lets_readers_in_together_and_writers_alone(&zero);
+    lets_readers_in_together_and_writers_alone(&member.lock[0]);
+    lets_readers_in_together_and_writers_alone(&member.lock[1]);
+}
+
+struct table {
+    kc_rwlock_t lock;
+    long a, b; /* plain; equal whenever nobody writes */
+    count_t out;
+};
+
+static int reads_and_writes(void *arg)
+{
+    struct table *t = arg;
+
+    for (int i = 0; i < 20; i++) {
+        if (i % 5 == 0) {
+            CHECK_EQ(kc_rwlock_wrlock(&t->lock), 0);
+            t->a++;
+            if (kcoro_current())
+                CHECK_EQ(kc_yield(), 0);
+            t->b++;
+            kc_rwlock_wrunlock(&t->lock);
+        } else {
+            CHECK_EQ(kc_rwlock_rdlock(&t->lock), 0);
+            CHECK_EQ(t->a, t->b);
+            if (i % 5 == 1 && kcoro_current())
+                CHECK_EQ(kc_yield(), 0);
+            CHECK_EQ(t->a, t->b);
+            kc_rwlock_rdunlock(&t->lock);
+        }
+    }
+    add(&t->out);
+    return 0;
+}
+
+static void *thread_reads_and_writes(void *arg)
+{
+    reads_and_writes(arg);
+    return NULL;
+}
+
+IN_A_JOB(coroutines_and_threads_never_read_while_another_writes)
+{
+    enum { JOBS = 5, THREADS = 2 };
+    struct table table = { .lock = KC_RWLOCK_INIT };
+    pthread_t t[THREADS];
+
+    for (int i = 0; i < THREADS; i++)
+        t[i] = thread(thread_reads_and_writes, &table);
+    for (int i = 0; i < JOBS; i++)
+        CHECK_EQ(kc_launch(reads_and_writes, &table), 0);
+    UNTIL(get(&table.out) == JOBS + THREADS);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(t[i], NULL);
+    CHECK_EQ(table.a, (JOBS + THREADS) * 4);
+    anybody_gets_in(&table.lock);
+    return 0;
+}
+
+/* ---- in order ------------------------------------------------------------------------------- */
+
+IN_A_JOB(a_writer_waits_for_all_readers)
+{
+    union object o = { .rwlock = KC_RWLOCK_INIT };
+    struct waiter w;
+
+    CHECK(kc_rwlock_tryrdlock(&o.rwlock) && kc_rwlock_tryrdlock(&o.rwlock));
+    stand_in_line(&w, writes, &o);
+    kc_rwlock_rdunlock(&o.rwlock);
+    CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(in_line(&o), 1);
+    kc_rwlock_rdunlock(&o.rwlock);
+    came_back(&w, 0);
+    anybody_gets_in(&o.rwlock);
+    return 0;
+}
+
+IN_A_JOB(a_writer_that_waits_keeps_new_readers_out)
+{
+    union object o = { .rwlock = KC_RWLOCK_INIT };
+    struct waiter writer, reader;
+
+    CHECK_EQ(kc_rwlock_rdlock(&o.rwlock), 0);
+    stand_in_line(&writer, writes, &o);
+    nobody_gets_in(&o.rwlock);
+    stand_in_line(&reader, reads, &o);
+    CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(get(&reader.done), 0);
+    kc_rwlock_rdunlock(&o.rwlock);
+    came_back(&writer, 0);
+    came_back(&reader, 0);
+    anybody_gets_in(&o.rwlock);
+    return 0;
+}
+
+struct visitor {
+    struct hall *hall;
+    bool write;
+    int number;
+};
+
+struct hall {
+    kc_rwlock_t lock;
+    count_t in, go, out;
+    count_t entered[8]; /* when each came in, from 1 on */
+};
+
+static int visits(void *arg)
+{
+    struct visitor *v = arg;
+    struct hall *h = v->hall;
+
+    CHECK_EQ(v->write ? kc_rwlock_wrlock(&h->lock) : kc_rwlock_rdlock(&h->lock), 0);
+    set(&h->entered[v->number], add(&h->in) + 1);
+    UNTIL(get(&h->go) > v->number);
+    if (v->write)
+        kc_rwlock_wrunlock(&h->lock);
+    else
+        kc_rwlock_rdunlock(&h->lock);
+    add(&h->out);
+    return 0;
+}
+
+/* While one writes, these come: R R W R W. They get in as RR, W, R, W. */
+IN_A_JOB(all_readers_up_to_the_next_writer_get_in_together)
+{
+    enum { N = 5 };
+    static const bool kind[N] = { false, false, true, false, true };
+    struct hall h = { .lock = KC_RWLOCK_INIT };
+    struct visitor v[N];
+
+    CHECK_EQ(kc_rwlock_wrlock(&h.lock), 0);
+    for (int i = 0; i < N; i++) {
+        v[i] = (struct visitor){ &h, kind[i], i };
+        CHECK_EQ(kc_launch(visits, &v[i]), 0);
+        UNTIL(in_line(&h.lock) == i + 1);
+    }
+    kc_rwlock_wrunlock(&h.lock);
+    CHECK_EQ(in_line(&h.lock), 3);
+    UNTIL(get(&h.in) == 2);
+    set(&h.go, 1);
+    UNTIL(get(&h.out) == 1);
+    CHECK_EQ(in_line(&h.lock), 3); /* one still reads */
+    set(&h.go, 2);
+    for (int i = 2; i < N; i++) {
+        UNTIL(get(&h.in) == i + 1);
+        CHECK_EQ(get(&h.entered[i]), i + 1);
+        CHECK_EQ(in_line(&h.lock), N - 1 - i);
+        set(&h.go, i + 1);
+    }
+    UNTIL(get(&h.out) == N);
+    anybody_gets_in(&h.lock);
+    return 0;
+}
+
+/* ---- who leaves the line -------------------------------------------------------------------- */
+
+IN_A_JOB(a_waiting_writer_that_is_cancelled_lets_the_readers_behind_it_in)
+{
+    union object o = { .rwlock = KC_RWLOCK_INIT };
+    struct waiter writer, reader[2], last;
+
+    CHECK_EQ(kc_rwlock_rdlock(&o.rwlock), 0);
+    stand_in_line(&writer, writes, &o);
+    stand_in_line(&reader[0], reads, &o);
+    stand_in_line(&reader[1], reads, &o);
+    stand_in_line(&last, writes, &o);
+    CHECK(kc_job_cancel(writer.job, 0));
+    came_back(&writer, -ECANCELED);
+    came_back(&reader[0], 0);
+    came_back(&reader[1], 0);
+    CHECK_EQ(in_line(&o), 1);
+    CHECK_EQ(get(&last.done), 0); /* the first reader is still in */
+    CHECK(kc_job_cancel(last.job, 0));
+    came_back(&last, -ECANCELED);
+    only_readers_get_in(&o.rwlock); /* nobody is in line: readers may come */
+    kc_rwlock_rdunlock(&o.rwlock);
+    anybody_gets_in(&o.rwlock);
+    return 0;
+}
+
+IN_A_JOB(a_waiting_reader_that_is_cancelled_leaves_the_others_in_line)
+{
+    union object o;
+    struct waiter reader, writer;
+
+    rwlock_close(&o);
+    stand_in_line(&reader, reads, &o);
+    stand_in_line(&writer, writes, &o);
+    CHECK(kc_job_cancel(reader.job, 0));
+    came_back(&reader, -ECANCELED);
+    CHECK_EQ(in_line(&o), 1);
+    CHECK_EQ(get(&writer.done), 0);
+    kc_rwlock_wrunlock(&o.rwlock);
+    came_back(&writer, 0);
+    anybody_gets_in(&o.rwlock);
+    return 0;
+}
+
+static int tries_in_a_cancelled_job(void *arg)
+{
+    struct waiter *w = arg;
+
+    set(&w->started, 1);
+    UNTIL(kc_cancelled());
+    anybody_gets_in(&w->o->rwlock);
+    CHECK_EQ(kc_rwlock_rdlock(&w->o->rwlock), -ECANCELED);
+    CHECK_EQ(kc_rwlock_wrlock(&w->o->rwlock), -ECANCELED);
+    anybody_gets_in(&w->o->rwlock);
+    set(&w->done, 1);
+    return 0;
+}
+
+IN_A_JOB(tries_do_not_look_at_cancellation)
+{
+    union object o = { .rwlock = KC_RWLOCK_INIT };
+    struct waiter w = { .way = reads, .o = &o };
+
+    w.job = launch(tries_in_a_cancelled_job, &w, NULL);
+    UNTIL(get(&w.started));
+    CHECK(kc_job_cancel(w.job, 0));
+    came_back(&w, 0);
+    return 0;
+}
+
+/* ---- who owns ------------------------------------------------------------------------------- */
+
+static void knows_its_writer(kc_rwlock_t *l)
+{
+    CHECK_EQ(kc_rwlock_wrlock(l), 0);
+    CHECK_EQ(kc_rwlock_wrlock(l), -EDEADLK);
+    CHECK_EQ(kc_rwlock_rdlock(l), -EDEADLK);
+    kc_rwlock_wrunlock(l); /* it is held once */
+    anybody_gets_in(l);
+}
+
+IN_A_JOB(the_writer_who_asks_again_gets_edeadlk)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+
+    knows_its_writer(&l);
+    return 0;
+}
+
+TEST(on_a_plain_thread_too_the_writer_who_asks_again_gets_edeadlk)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+
+    knows_its_writer(&l);
+}
+
+IN_A_JOB(taken_inside_a_scope_it_may_be_released_after_it)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+    kc_scope_t s;
+
+    CHECK_EQ(kc_scope_begin(&s, NULL), 0);
+    CHECK_EQ(kc_rwlock_wrlock(&l), 0);
+    CHECK_EQ(kc_scope_end(&s), 0);
+    CHECK_EQ(kc_rwlock_wrlock(&l), -EDEADLK);
+    kc_rwlock_wrunlock(&l);
+    CHECK_EQ(kc_scope_begin(&s, NULL), 0);
+    CHECK_EQ(kc_rwlock_rdlock(&l), 0);
+    CHECK_EQ(kc_scope_end(&s), 0);
+    kc_rwlock_rdunlock(&l);
+    anybody_gets_in(&l);
+    return 0;
+}
+
+static void read_unlocks(void *arg)
+{
+    kc_rwlock_rdunlock(arg);
+}
+
+static void write_unlocks(void *arg)
+{
+    kc_rwlock_wrunlock(arg);
+}
+
+struct pair {
+    kc_rwlock_t read, write;
+    count_t in;
+};
+
+static int holds_both(void *arg)
+{
+    struct pair *p = arg;
+
+    CHECK_EQ(kc_rwlock_rdlock(&p->read), 0);
+    KC_CLEANUP(read_unlocks, &p->read);
+    CHECK_EQ(kc_rwlock_wrlock(&p->write), 0);
+    KC_CLEANUP(write_unlocks, &p->write);
+    set(&p->in, 1);
+    return kc_sleep(KC_FOREVER);
+}
+
+IN_A_JOB(a_body_that_is_unwound_gives_both_kinds_back_by_its_cleanups)
+{
+    for (uint32_t flags = 0; flags <= KC_JOB_UNWIND; flags += KC_JOB_UNWIND) {
+        struct pair p = { KC_RWLOCK_INIT, KC_RWLOCK_INIT, 0 };
+        kc_job_t *j = launch(holds_both, &p, &(kc_launch_opts_t){ .flags = flags });
+        UNTIL(get(&p.in));
+        CHECK(kc_job_cancel(j, 0));
+        CHECK_EQ(kc_rwlock_wrlock(&p.read), 0);
+        CHECK_EQ(kc_rwlock_wrlock(&p.write), 0);
+        kc_rwlock_wrunlock(&p.read);
+        kc_rwlock_wrunlock(&p.write);
+        CHECK_EQ(kc_job_join(j), -ECANCELED);
+        kc_job_release(j);
+    }
+    return 0;
+}
+
+TEST(of_null_is_einval)
+{
+    CHECK_EQ(kc_rwlock_rdlock(NULL), -EINVAL);
+    CHECK_EQ(kc_rwlock_wrlock(NULL), -EINVAL);
+}
