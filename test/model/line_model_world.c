@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * line_model_world.c - what line_model.c is made of: src/flow/line.h, mutex.c, rwlock.c and sync.c,
+ * and what they call.
+ *
+ * WHAT     A part of line_model.c, which includes it. The sources are included too, so that a pause
+ *          in one of their loops can be model_spin.
+ *
+ * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
+ *          W1  claim: word   cas_acq_rel    W1          as A1 in wait.c
+ *          W2  wake: word    store_release  W3          as A2 in wait.c
+ *          W3  wait: word    load_acquire   W2          as A3 in wait.c
+ */
+#include "flow/job.h"
+#include "harness.h"
+#include "model.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#undef kc__relax
+#define kc__relax() model_spin()
+#define sched_yield() ((void)0)
+/* They are coroutines of plain threads: what does not change here is no step. */
+#define kc__task_coroutine(me) ((void)(me), (kcoro_t *)NULL)
+
+#include "flow/mutex.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#define line_of line_of_rwlock
+#define lock lock_to
+#define wait_t rwlock_wait_t
+#include "flow/rwlock.c" /* NOLINT(bugprone-suspicious-include) */
+#undef line_of
+#undef lock
+#undef wait_t
+#define line_of line_of_object
+#include "flow/sync.c" /* NOLINT(bugprone-suspicious-include) */
+
+enum { THREADS = 3, WAITS = 8 };
+enum { NOW = 1 }; /* as a deadline: at any moment */
+
+static struct {
+    kc_thread_t thread[THREADS];
+    _Alignas(64) kcoro_t co[THREADS];
+    kcoro_t root;
+
+    kc_mutex_t mutex;
+    kc_cond_t cond;
+    kc_rwlock_t rwlock;
+    kc_sem_t sem;
+    kc_latch_t latch;
+    kc_event_t event;
+    kc_once_t once;
+    kc_barrier_t barrier;
+    int data; /* plain */
+    struct state {
+        KC_ATOMIC(uint32_t) word; /* as that of kc_wait_t */
+        int rc;
+    } wait[WAITS];
+    wait_t first; /* those that stand in line from the start */
+    rwlock_wait_t writer, behind;
+
+    /* Bookkeeping outside the model: changes together with the atomic operation just before. */
+    int waits, users, calls, passed, gave_up;
+    bool frees;
+} s;
+
+/* ---- what they call ------------------------------------------------------------------------- */
+
+__thread kc_thread_t *kc__thread_self __attribute__((used));
+
+#ifndef __x86_64__
+kc_thread_t *kc__thread(void)
+{
+    return kc__thread_self;
+}
+#endif
+
+void kc__usage(const char *call, const char *what)
+{
+    kc__die("%s: %s", call, what);
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    (void)co;
+    return -ECANCELED;
+}
+
+void kc__job_shield(kc_job_t *j)
+{
+    model_assert(!j);
+}
+
+void kc__job_unshield(kc_job_t *j)
+{
+    model_assert(!j);
+}
+
+void kc__wait_link(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    if (!first) {
+        l->next = l->prev = l;
+        model_write(ring, l);
+        return;
+    }
+    l->next = first;
+    l->prev = first->prev;
+    first->prev->next = l;
+    first->prev = l;
+    model_write(ring, first);
+}
+
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    if (!l->next)
+        return;
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
+    l->next = NULL;
+}
+
+/* A wait lies in a frame, where another one may have lain before: its state is kept elsewhere. */
+static struct state *state_of(kc_wait_t *w)
+{
+    return &s.wait[w->timed_out];
+}
+
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    w->timed_out = s.waits++;
+    model_assert(s.waits <= WAITS);
+    w->kind = kind;
+    w->object = object;
+    w->co = NULL;
+    w->link.next = NULL;
+}
+
+int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc__wait_begin_firm(w, kind, object);
+    return 0;
+}
+
+bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    struct state *state = state_of(w);
+    uint32_t waits = 0;
+
+    if (!kc_cas_acq_rel(&state->word, &waits, 1)) /* W1 */
+        return false;
+    model_write(&state->rc, rc);
+    return true;
+}
+
+void kc__wait_wake(kc_wait_t *w)
+{
+    kc_store_release(&state_of(w)->word, KC_DONE); /* W2 */
+}
+
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    struct state *state = state_of(w);
+
+    if (deadline == NOW && kc__wait_claim_own(w, -ETIMEDOUT))
+        return -ETIMEDOUT;
+    model_wait_until(kc_load_acquire(&state->word) == KC_DONE); /* W3 */
+    return model_read(&state->rc);
+}
