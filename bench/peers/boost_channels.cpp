@@ -28,7 +28,7 @@ using boost::fibers::fiber;
 using unbuffered = boost::fibers::unbuffered_channel<uint64_t>;
 using buffered = boost::fibers::buffered_channel<uint64_t>;
 
-constexpr uint64_t BUFFER = 128, CROWD = 4;
+constexpr uint64_t BUFFER = 128, CROWD = 4, SPINS = 1 << 20;
 
 void must(bool ok)
 {
@@ -130,8 +130,10 @@ void mutex_threads_run(void *, uint64_t n)
     uint64_t turns = 0;
     int64_t start = INT64_MAX;
     auto fight = [&] {
-        for (there++; there < 2;)
-            std::this_thread::yield();
+        there++;
+        for (uint64_t spins = 1; there < 2; spins++)
+            if (spins % SPINS == 0)
+                std::this_thread::yield();
         int64_t began = kb_now();
         for (bool left = true; left;) {
             std::lock_guard<boost::fibers::mutex> held(m);
