@@ -49,7 +49,6 @@ static int work_and_collect(void *arg)
 {
     struct pool *p = arg;
     int n, rc = kc_launch(feed, p->jobs);
-
     for (int i = 0; i < WORKERS && rc == 0; i++)
         rc = kc_launch(worker, p);
     for (int i = 0; i < JOBS && rc == 0; i++)
