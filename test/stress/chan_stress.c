@@ -381,7 +381,7 @@ static void run_round(uint64_t seed, size_t capacity, uint64_t quota)
 static void run(size_t capacity)
 {
     const char *items = getenv("KC_STRESS_ITEMS"), *text = getenv("KC_STRESS_SECONDS");
-    uint64_t most = items ? strtoull(items, NULL, 10) : UINT64_MAX, n = 0;
+    uint64_t most = items ? strtoull(items, NULL, 10) : UINT64_MAX / 2, n = 0;
     double begin = seconds(), end = begin + (text ? strtod(text, NULL) : items ? 3000 : 1);
     kc_sched_opts_t opts = { .workers = WORKERS };
 
