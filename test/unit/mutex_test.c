@@ -124,6 +124,7 @@ IN_A_JOB(who_unlocks_and_locks_again_comes_behind_those_who_wait)
         CHECK_EQ(kc_mutex_lock(&line.lock), 0);
         CHECK_EQ(line.n, 1);
         kc_mutex_unlock(&line.lock);
+        UNTIL(get(&line.done) == round + 1);
     }
     return 0;
 }
