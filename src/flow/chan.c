@@ -262,7 +262,7 @@ void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
 /* ---- send, receive -------------------------------------------------------------------------- */
 
 /* With the lock, which is given back: waits until somebody takes or brings the item. */
-static KC_NOINLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+KC_INLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline)
 {
     kc_wait_t w;
     kc_turn_t turn = { .wait = &w, .item = item, .only = true };
@@ -304,11 +304,14 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, con
         if (rc != -ENOMEM || kc__chan_grow(c) != 0)
             return rc;
     }
-    if (op == KC_SEND && c->buffer.slots == 0 && after.woken) {
+    if (op == KC_SEND && c->buffer.slots == 0) { /* the receiver has waited for it */
         kc__wait_hand_over(t, co, after.woken);
         return 0;
     }
-    kc__chan_after(c, &after);
+    if (after.woken)
+        kc__wait_wake(after.woken);
+    if (kc_unlikely(after.dropped != NULL))
+        drop(c, after.dropped);
     kc__wait_charge(t, co);
     return 0;
 }
