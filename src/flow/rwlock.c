@@ -82,7 +82,7 @@ static bool try(kc_line_t *l, bool write, uint64_t self)
     return false;
 }
 
-static int wait_for(kc_line_t *l, wait_t *w)
+static int wait_for(kc_line_t *l, wait_t *w, kc_time_t deadline)
 {
     bool write = w->wait.kind == KC_WAIT_WRITE;
     uint64_t own = kc__line_lock(l);
@@ -95,13 +95,13 @@ static int wait_for(kc_line_t *l, wait_t *w)
         kc__line_unlock(l, write ? w->owner | WRITER : own + ONE_READER);
         return 0;
     }
-    int rc = kc__line_wait(l, own, &w->wait, KC_FOREVER);
+    int rc = kc__line_wait(l, own, &w->wait, deadline);
     if (rc != 0)
         unlock_and_wake(l, kc__line_leave(l, &w->wait)); /* those behind it may be free to go */
     return rc;
 }
 
-static int lock(kc_rwlock_t *lock, bool write)
+static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
 {
     kc_line_t *l = (kc_line_t *)lock;
     kc_thread_t *t = kc__thread();
@@ -117,7 +117,7 @@ static int lock(kc_rwlock_t *lock, bool write)
         w.owner = self;
         int rc = kc__wait_begin(&w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
         if (rc == 0)
-            rc = wait_for(l, &w);
+            rc = wait_for(l, &w, deadline);
         if (rc != 0)
             return kc__line_gave_up(&w.wait, rc);
     }
@@ -138,12 +138,22 @@ static bool trylock(kc_line_t *l, bool write)
 
 int kc_rwlock_rdlock(kc_rwlock_t *l)
 {
-    return lock(l, false);
+    return lock(l, false, KC_FOREVER);
+}
+
+int kc_rwlock_rdlock_until(kc_rwlock_t *l, kc_time_t deadline)
+{
+    return lock(l, false, deadline);
 }
 
 int kc_rwlock_wrlock(kc_rwlock_t *l)
 {
-    return lock(l, true);
+    return lock(l, true, KC_FOREVER);
+}
+
+int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline)
+{
+    return lock(l, true, deadline);
 }
 
 bool kc_rwlock_tryrdlock(kc_rwlock_t *l)

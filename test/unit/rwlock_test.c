@@ -383,6 +383,29 @@ IN_A_JOB(a_body_that_is_unwound_gives_both_kinds_back_by_its_cleanups)
     return 0;
 }
 
+IN_VIRTUAL_TIME(a_deadline_ends_the_wait_of_a_reader_and_of_a_writer_at_its_time)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+    kc_time_t start = kc_now();
+
+    CHECK_EQ(kc_rwlock_rdlock_until(&l, 0), 0); /* what need not wait is not late */
+    union object o = { .rwlock = KC_RWLOCK_INIT };
+    struct waiter writer;
+    CHECK_EQ(kc_rwlock_rdlock(&o.rwlock), 0);
+    CHECK_EQ(kc_rwlock_wrlock_until(&o.rwlock, start + KC_MS(5)), -ETIMEDOUT);
+    CHECK_EQ(kc_now(), start + KC_MS(5));
+    CHECK(kc_rwlock_tryrdlock(&o.rwlock)); /* the writer has left no trace */
+    kc_rwlock_rdunlock(&o.rwlock);
+    stand_in_line(&writer, writes, &o);
+    CHECK_EQ(kc_rwlock_rdlock_until(&o.rwlock, start + KC_MS(9)), -ETIMEDOUT);
+    CHECK_EQ(kc_now(), start + KC_MS(9));
+    kc_rwlock_rdunlock(&o.rwlock);
+    came_back(&writer, 0);
+    kc_rwlock_rdunlock(&l);
+    anybody_gets_in(&o.rwlock);
+    return 0;
+}
+
 TEST(of_null_is_einval)
 {
     CHECK_EQ(kc_rwlock_rdlock(NULL), -EINVAL);
