@@ -101,7 +101,8 @@ static bool copy_block(const void *at, uint32_t magic, void *to)
 /* A copy of what j, which rests, joins; and of its coroutine, if it has one: else its id is 0. */
 static bool copy_target(const struct rest *rest, kc_job_t *j, kc_job_t *target, kcoro_t *co)
 {
-    kc_wait_t *wait, copy;
+    const void *wait; /* on the stack of j, or not */
+    kc_wait_t copy;
 
     co->id = 0;
     if (!kc__coro_peek(NULL, &j->task.wait, sizeof wait, &wait) ||

@@ -123,8 +123,11 @@ static int all_kinds(void *arg)
     SAYS(text, "\n      job \"sleeper\", coroutine ");
     SAYS(text, ", ACTIVE, waits for sleep\n");
     SAYS(text, ", ACTIVE, waits for park\n");
-    SAYS(text, ", ACTIVE, waits for join of job \"sleeper\", coroutine ");
-    SAYS(text, ", ACTIVE, waits for join of promise\n");
+    SAYS(text, ", ACTIVE, waits for join");
+    if (!kc_test_under_asan()) { /* which may keep what a frame holds elsewhere */
+        SAYS(text, ", ACTIVE, waits for join of job \"sleeper\", coroutine ");
+        SAYS(text, ", ACTIVE, waits for join of promise\n");
+    }
     SAYS(text, ", CANCELLING (-4, Interrupted system call), shielded, waits for sleep\n");
     SAYS(text, "\n      group \"group\", age 0.001 s, ACTIVE, open, 1 below\n"
                "        promise \"promise\", age 0.001 s, ACTIVE, open\n");
@@ -346,7 +349,7 @@ TEST_SLOW(a_dump_from_another_thread_makes_no_deadlock_of_virtual_time, 60000)
 {
     pthread_t thread;
 
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 60; i++) {
         kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
         atomic_store(&over, 0);
         CHECK_EQ(pthread_create(&thread, NULL, dumps, s), 0);

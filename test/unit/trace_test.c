@@ -601,7 +601,7 @@ static int many(void *arg)
 }
 
 /* Jobs use each other's memory again; full lanes go to the file and come back in order. */
-TEST(jobs_at_one_address_have_different_numbers)
+TEST_SLOW(jobs_at_one_address_have_different_numbers, 60000)
 {
     for
         EACH_COUNT(w)
