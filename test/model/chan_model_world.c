@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan_model_world.c - what chan_model.c and select_model.c are made of: src/flow/chan.c, buffer.c
+ * and select.c with the spin lock of lock.h, and what they call.
+ *
+ * WHAT     A part of those files, which include it. The sources are included too, so that a pause
+ *          in one of their loops can be model_spin, and the copy of an item is one of plain data:
+ *          an item that does not happen before its reader is a data race. So are the heads of the
+ *          lines. The threads are plain ones. A wait for a time ends at once, unless somebody was
+ *          faster: every moment at which it could end is one of the schedules.
+ *
+ * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
+ *          W1  claim: word  cas_acq_rel    W1          as A1 in wait.c
+ *          W2  wake: word   store_release  W3          as A2 in wait.c
+ *          W3  wait: word   load_acquire   W2          as A3 in wait.c
+ */
+#include "base/base.h"
+#include "harness.h"
+#include "model.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- what the sources see instead ----------------------------------------------------------- */
+
+#undef kc__relax
+#define kc__relax() model_spin()
+#define sched_yield() ((void)0)
+#define memcpy(to, from, size) copy_item((to), (from), (size))
+
+static void copy_item(void *to, const void *from, size_t size);
+
+/* The count of a buffer is read without the lock for kc_chan_len only: here it is plain data. */
+#pragma push_macro("kc_load_relaxed")
+#pragma push_macro("kc_store_relaxed")
+#undef kc_load_relaxed
+#undef kc_store_relaxed
+#define kc_load_relaxed(p) model_read(p)
+#define kc_store_relaxed(p, v) model_write(p, v)
+#include "flow/buffer.h"
+#pragma pop_macro("kc_load_relaxed")
+#pragma pop_macro("kc_store_relaxed")
+
+#include "flow/buffer.c" /* NOLINT(bugprone-suspicious-include): the model copies its items */
+#include "flow/chan.c"   /* NOLINT(bugprone-suspicious-include) */
+
+/* In select.c alone: whoever claims there claims itself. */
+static bool claim_self(kc_wait_t *w, int rc);
+#define kc__wait_claim(w, rc) claim_self(w, rc)
+#include "flow/select.c" /* NOLINT(bugprone-suspicious-include) */
+#undef kc__wait_claim
+#undef memcpy
+
+enum { THREADS = 3, CHANS = 2, BLOCKS = 8, BLOCK_BYTES = 4096, ITEMS = 6, WAITS = 8 };
+
+static struct {
+    kc_thread_t thread[THREADS];
+    _Alignas(64) char block[BLOCKS][BLOCK_BYTES]; /* what kc__alloc gives */
+    kc_chan_t *c[CHANS];
+    uint64_t item[THREADS], got[THREADS]; /* plain: what a thread sends, and where it receives */
+
+    /* Bookkeeping outside the model: changes together with the atomic operation just before. */
+    int blocks, freed[BLOCKS];
+    int rc[THREADS];    /* what the call of each thread returned; 1 before that */
+    int index[THREADS]; /* of a select: which case happened; -1: none */
+    int seen[ITEMS + 1];
+    int claimed, woken;
+    struct {
+        const kc_wait_t *wait;
+        uint32_t word; /* as it was last written */
+    } last[WAITS];
+} s;
+
+static bool
+    keeps_unclaimed; /* wrong: a select does not claim itself before it does what it sees */
+
+static void copy_item(void *to, const void *from, size_t size)
+{
+    model_assert(size == sizeof(uint64_t));
+    uint64_t value = model_read((const uint64_t *)from);
+    model_write((uint64_t *)to, value);
+}
+
+/* ---- what they call: threads and memory ----------------------------------------------------- */
+
+__thread kc_thread_t *kc__thread_self __attribute__((used));
+
+#ifndef __x86_64__
+kc_thread_t *kc__thread(void)
+{
+    return kc__thread_self;
+}
+#endif
+
+kc_thread_t *kc__thread_new(void)
+{
+    return kc__thread_self;
+}
+
+void kc__usage(const char *call, const char *what)
+{
+    kc__die("%s: %s", call, what);
+}
+
+void *kc__alloc(size_t size)
+{
+    model_assert(s.blocks < BLOCKS && size <= BLOCK_BYTES);
+    return s.block[s.blocks++];
+}
+
+void kc__free(void *p)
+{
+    if (!p)
+        return;
+    int i = (int)(((char *)p - s.block[0]) / BLOCK_BYTES);
+    s.freed[i]++;
+    model_assert(s.freed[i] == 1);
+    model_free(s.block[i], BLOCK_BYTES);
+}
+
+kc_time_t kc_now(void)
+{
+    return 0;
+}
+
+uint64_t kc__worker_random(kc_worker_t *w)
+{
+    (void)w;
+    return 0; /* plain threads have no worker, and these selects are biased */
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    (void)co;
+    return -ECANCELED;
+}
+
+/* ---- waits: those of plain threads ---------------------------------------------------------- */
+
+void kc__wait_link(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    l->next = first ? first : l;
+    l->prev = first ? first->prev : l;
+    l->prev->next = l->next->prev = l;
+    model_write(ring, first ? first : l);
+}
+
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    if (!l->next)
+        return;
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
+    l->next = NULL;
+}
+
+/* What was written last where this wait is. */
+static uint32_t *last_word(kc_wait_t *w)
+{
+    int i = 0;
+
+    while (i < WAITS - 1 && s.last[i].wait && s.last[i].wait != w)
+        i++;
+    model_assert(!s.last[i].wait || s.last[i].wait == w);
+    s.last[i].wait = w;
+    return &s.last[i].word;
+}
+
+/* A wait lies in a frame, where another one may have been, and then something else: the checker
+ * takes the two waits for one object, and must not see what came between. */
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    w->word = *last_word(w);
+    kc_store_relaxed(&w->word, 0);
+    *last_word(w) = 0;
+    w->kind = kind;
+    w->object = object;
+    w->timed_out = -ETIMEDOUT;
+    w->link.next = NULL;
+}
+
+bool kc__wait_claim(kc_wait_t *w, int rc)
+{
+    uint32_t waits = 0;
+
+    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* W1 */
+        return false;
+    s.claimed++;
+    *last_word(w) = 1;
+    model_write(&w->rc, rc);
+    return true;
+}
+
+bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    return kc__wait_claim(w, rc);
+}
+
+static bool claim_self(kc_wait_t *w, int rc)
+{
+    if (!keeps_unclaimed)
+        return kc__wait_claim(w, rc);
+    return kc_load_relaxed(&w->word) == 0;
+}
+
+void kc__wait_wake(kc_wait_t *w)
+{
+    s.woken++;
+    kc_store_release(&w->word, KC_DONE); /* W2 */
+    *last_word(w) = KC_DONE;
+}
+
+void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
+{
+    (void)t, (void)co;
+    kc__wait_wake(w);
+}
+
+void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
+{
+    (void)t, (void)co;
+    model_fail("a plain thread has no credit");
+}
+
+int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    if (deadline == KC_FOREVER || !kc__wait_claim(w, w->timed_out))
+        model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* W3 */
+    return model_read(&w->rc);
+}
+
+/* ---- parts of models ------------------------------------------------------------------------ */
+
+static void enters(int i)
+{
+    kc__thread_self = &s.thread[i];
+}
+
+enum { SOON = 1 }; /* a deadline: over at once */
+
+/* Something came out of a channel: one that was sent, and once. */
+static void books(uint64_t item)
+{
+    model_assert(item >= 1 && item <= ITEMS);
+    s.seen[item]++;
+    model_assert(s.seen[item] == 1);
+}
+
+static void reset(size_t capacity, void (*undelivered)(void *, void *))
+{
+    kc_chan_opts_t opts = { sizeof(uint64_t), capacity, undelivered, NULL, NULL };
+
+    memset(&s, 0, sizeof s);
+    for (int i = 0; i < THREADS; i++) {
+        s.thread[i].serial = (uint32_t)i + 1;
+        s.item[i] = (uint64_t)i + 1; /* thread i sends i + 1; more are sent by setups */
+        s.rc[i] = 1;
+        s.index[i] = -1;
+        model_name(&s.item[i], "item");
+        model_name(&s.got[i], "got");
+    }
+    enters(0);
+    for (int i = 0; i < CHANS; i++) {
+        int rc = kc_chan_create_with(&opts, &s.c[i]);
+        model_assert(rc == 0);
+        model_name(&s.c[i]->lock.word, i ? "lock of b" : "lock of a");
+        model_name(&s.c[i]->senders, i ? "senders of b" : "senders of a");
+        model_name(&s.c[i]->receivers, i ? "receivers of b" : "receivers of a");
+    }
+}
+
+static void reset_meeting(void)
+{
+    reset(0, NULL);
+}
+
+/* Nobody stands anywhere, and what was claimed by another was woken. */
+static void nobody_stands(void)
+{
+    for (int i = 0; i < CHANS; i++)
+        model_assert(!s.c[i]->senders && !s.c[i]->receivers && s.c[i]->lock.word == 0);
+    model_assert(s.woken <= s.claimed);
+}
+
+struct model {
+    const char *name;
+    void (*setup)(void), (*check)(void);
+    int count;
+    struct model_thread threads[THREADS];
+};
+
+static void only_where_it_is_quick(void)
+{
+    if (kc_test_under_asan() || kc_test_under_emulation())
+        SKIP("it takes minutes here, and finds what the plain build finds");
+}
+
+static void passes(const struct model *model, int preemptions)
+{
+    struct model_options options = { .name = model->name,
+                                     .preemptions = preemptions,
+                                     .enters = enters };
+
+    only_where_it_is_quick();
+    model_must_pass(options, model->threads, model->count, model->setup, model->check);
+}
+
+/* With the operations of this id weakened, the model must fail by why. */
+static void needs(const struct model *model, const char *id, int to, const char *why)
+{
+    const char *file = id[0] == 'L' ? "flow/lock.h" : id[0] == 'Q' ? "flow/chan.c" : NULL;
+    struct model_options options = { .name = model->name,
+                                     .weaken = { file, id, to },
+                                     .enters = enters };
+
+    only_where_it_is_quick();
+    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
+}

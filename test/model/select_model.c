@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * select_model.c - src/flow/select.c over chan.c under the model checker: one wait in many lines.
+ *
+ * WHAT     As in chan_model.c. Selects here are biased: in which order one looks at its cases is
+ *          said by the model, and not by chance.
+ *
+ * SHAPE    cross     one sends on a or receives from b; the other receives from a or sends on b;
+ *                    each begins at the same channel
+ *          across    the same, each begins at the other's last
+ *          close     a select receives from a or b; somebody tries to send on a, another closes b
+ *          itself    a select stands at a while b gets an item: it claims itself for b, and
+ *                    somebody tries to send on a
+ *          moment    a select that waits for a moment, and one who tries to send
+ *          both      two selects that send or receive on one channel
+ *          taken     a select sees an item that another takes, and somebody waits to send it one
+ *
+ * CONTROLS L5 and L6 of lock.h are weakened, the claim of a wait is taken apart into a look and a
+ *          store, and a select does not claim itself first; the models must fail then.
+ */
+#include "chan_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
+
+/* ---- the threads of the models -------------------------------------------------------------- */
+
+/* Number of thread i's item; what it got, if that was a receive. */
+static void chooses(int i, kc_case_t *cases, size_t n, kc_time_t timeout)
+{
+    int k = kc_select_biased(cases, n, timeout);
+
+    s.index[i] = k >= 0 ? k : -1;
+    s.rc[i] = k >= 0 ? cases[k].rc : k;
+    if (k >= 0 && s.rc[i] == 0 && cases[k].op == KC_RECV)
+        books(model_read(&s.got[i]));
+    model_write(&s.item[i], 99); /* it is its own again */
+}
+
+static kc_case_t to(int c, int i)
+{
+    return (kc_case_t){ KC_SEND, s.c[c], &s.item[i], 1 };
+}
+
+static kc_case_t from(int c, int i)
+{
+    return (kc_case_t){ KC_RECV, s.c[c], &s.got[i], 1 };
+}
+
+static void sends_on_a_or_receives_from_b(int i)
+{
+    kc_case_t cases[] = { to(0, i), from(1, i) };
+
+    chooses(i, cases, 2, KC_FOREVER);
+}
+
+static void receives_from_a_or_sends_on_b(int i)
+{
+    kc_case_t cases[] = { from(0, i), to(1, i) };
+
+    chooses(i, cases, 2, KC_FOREVER);
+}
+
+/* The same from the other end; what it did is told as if it were not. */
+static void sends_on_b_or_receives_from_a(int i)
+{
+    kc_case_t cases[] = { to(1, i), from(0, i) };
+
+    chooses(i, cases, 2, KC_FOREVER);
+    s.index[i] = 1 - s.index[i];
+}
+
+static void receives_from_a_or_b(int i)
+{
+    kc_case_t cases[] = { from(0, i), from(1, i) };
+
+    chooses(i, cases, 2, KC_FOREVER);
+}
+
+static void receives_from_a_or_b_soon(int i)
+{
+    kc_case_t cases[] = { from(0, i), from(1, i) };
+
+    chooses(i, cases, 2, SOON);
+}
+
+static void sends_or_receives_on_a(int i)
+{
+    kc_case_t cases[] = { to(0, i), from(0, i) };
+
+    chooses(i, cases, 2, KC_FOREVER);
+}
+
+static void tries_to_send_on_a(int i)
+{
+    s.rc[i] = kc_chan_try_send(s.c[0], &s.item[i]);
+    model_write(&s.item[i], 99);
+}
+
+static void sends_on_b(int i)
+{
+    s.rc[i] = kc_chan_send(s.c[1], &s.item[i]);
+    model_write(&s.item[i], 99);
+}
+
+static void tries_to_receive_from_b(int i)
+{
+    s.rc[i] = kc_chan_try_recv(s.c[1], &s.got[i]);
+    if (s.rc[i] == 0)
+        books(model_read(&s.got[i]));
+}
+
+static void closes_b(int i)
+{
+    kc_chan_close(s.c[1]);
+    s.rc[i] = 0;
+}
+
+/* ---- the models ----------------------------------------------------------------------------- */
+
+static void check_cross(void)
+{
+    model_assert(s.rc[0] == 0 && s.rc[1] == 0);
+    model_assert(s.index[0] == s.index[1]);
+    model_assert(s.seen[1] == (s.index[0] == 0) && s.seen[2] == (s.index[0] == 1));
+    nobody_stands();
+}
+
+static void check_close(void)
+{
+    model_assert(s.index[0] >= 0);
+    model_assert((s.rc[1] == 0) == (s.index[0] == 0));
+    model_assert(s.rc[0] == (s.index[0] == 0 ? 0 : -EPIPE));
+    model_assert(s.seen[2] == (s.rc[1] == 0));
+    nobody_stands();
+}
+
+/* a is without a buffer, b has one. */
+static void reset_itself(void)
+{
+    reset(0, NULL);
+    kc_chan_opts_t opts = { sizeof(uint64_t), 1, NULL, NULL, NULL };
+    int rc = kc_chan_create_with(&opts, &s.c[1]);
+    model_assert(rc == 0);
+    model_name(&s.c[1]->lock.word, "lock of b");
+    model_name(&s.c[1]->receivers, "receivers of b");
+}
+
+static void check_itself(void)
+{
+    model_assert(s.rc[0] == 0 && s.rc[2] == 0);
+    model_assert((s.rc[1] == 0) == (s.index[0] == 0));
+    model_assert(s.seen[2] == (s.index[0] == 0) && s.seen[3] == (s.index[0] == 1));
+    model_assert(kc_chan_len(s.c[1]) == (s.index[0] == 0));
+    nobody_stands();
+}
+
+static void check_moment(void)
+{
+    model_assert(s.rc[0] == 0 ? s.index[0] == 0 : s.rc[0] == -ETIMEDOUT);
+    model_assert((s.rc[0] == 0) == (s.rc[1] == 0));
+    model_assert(s.seen[2] == (s.rc[1] == 0));
+    nobody_stands();
+}
+
+static void check_both(void)
+{
+    model_assert(s.rc[0] == 0 && s.rc[1] == 0 && s.index[0] != s.index[1]);
+    model_assert(s.seen[1] == (s.index[0] == 0) && s.seen[2] == (s.index[0] == 1));
+    nobody_stands();
+}
+
+/* One of the two items was for the select; the other may be left. */
+static void reset_taken(void)
+{
+    uint64_t item = 6;
+
+    reset_itself();
+    model_assert(kc_chan_try_send(s.c[1], &item) == 0);
+}
+
+static void check_taken(void)
+{
+    model_assert(s.rc[0] == 0 && s.index[0] == 1 && s.rc[2] == 0);
+    model_assert(s.seen[6] == 1 && s.seen[3] == (s.rc[1] == 0));
+    model_assert(kc_chan_len(s.c[1]) == (s.rc[1] != 0));
+    nobody_stands();
+}
+
+static const struct model cross = { "cross",
+                                    reset_meeting,
+                                    check_cross,
+                                    2,
+                                    { { "one", sends_on_a_or_receives_from_b, 0 },
+                                      { "other", receives_from_a_or_sends_on_b, 1 } } };
+static const struct model across = { "across",
+                                     reset_meeting,
+                                     check_cross,
+                                     2,
+                                     { { "one", sends_on_a_or_receives_from_b, 0 },
+                                       { "other", sends_on_b_or_receives_from_a, 1 } } };
+static const struct model close = { "close",
+                                    reset_meeting,
+                                    check_close,
+                                    3,
+                                    { { "select", receives_from_a_or_b, 0 },
+                                      { "sender", tries_to_send_on_a, 1 },
+                                      { "closer", closes_b, 2 } } };
+static const struct model itself = { "itself",
+                                     reset_itself,
+                                     check_itself,
+                                     3,
+                                     { { "select", receives_from_a_or_b, 0 },
+                                       { "sender", tries_to_send_on_a, 1 },
+                                       { "other", sends_on_b, 2 } } };
+static const struct model moment = { "moment",
+                                     reset_meeting,
+                                     check_moment,
+                                     2,
+                                     { { "select", receives_from_a_or_b_soon, 0 },
+                                       { "sender", tries_to_send_on_a, 1 } } };
+static const struct model both = { "both",
+                                   reset_meeting,
+                                   check_both,
+                                   2,
+                                   { { "one", sends_or_receives_on_a, 0 },
+                                     { "other", sends_or_receives_on_a, 1 } } };
+static const struct model taken = { "taken",
+                                    reset_taken,
+                                    check_taken,
+                                    3,
+                                    { { "select", receives_from_a_or_b, 0 },
+                                      { "taker", tries_to_receive_from_b, 1 },
+                                      { "other", sends_on_b, 2 } } };
+
+TEST(two_selects_that_begin_at_one_channel_meet_once)
+{
+    passes(&cross, 3);
+}
+
+TEST(two_selects_that_begin_at_different_channels_meet_once)
+{
+    passes(&across, 3);
+}
+
+TEST(a_select_is_ended_by_a_sender_or_by_a_close)
+{
+    passes(&close, 1);
+}
+
+TEST(a_select_that_claims_itself_is_passed_by)
+{
+    passes(&itself, 1);
+}
+
+TEST(a_select_is_ended_by_a_sender_or_by_its_time)
+{
+    passes(&moment, 4);
+}
+
+TEST(a_select_meets_another_and_not_itself)
+{
+    passes(&both, 2);
+}
+
+TEST(a_select_whose_item_was_taken_gets_the_next)
+{
+    passes(&taken, 2);
+}
+
+TEST(control_l5_weaker_hides_the_line)
+{
+    needs(&moment, "L5", MODEL_RELAXED, "data race");
+    needs(&cross, "L5", MODEL_TORN, "data race");
+}
+
+TEST(control_l6_relaxed_hides_the_line)
+{
+    needs(&moment, "L6", MODEL_RELAXED, "data race");
+}
+
+TEST(control_w1_torn_ends_a_select_twice)
+{
+    needs(&close, "W1", MODEL_TORN, "data race: closer writes &w->rc");
+    needs(&moment, "W1", MODEL_TORN, "data race: sender writes &w->rc");
+}
+
+TEST(control_a_select_that_does_not_claim_itself_first)
+{
+    struct model_options options = { .name = "keeps_unclaimed", .enters = enters };
+
+    only_where_it_is_quick();
+    keeps_unclaimed = true;
+    model_must_fail(options, itself.threads, itself.count, itself.setup, itself.check,
+                    "data race: select writes got, written by sender");
+}
