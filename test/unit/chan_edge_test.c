@@ -65,7 +65,8 @@ TEST(a_name_is_copied_and_cut)
 
 /* ---- no memory ------------------------------------------------------------------------------ */
 
-static long fail_at, calls, live;
+static long fail_at, calls;
+static KC_ATOMIC(long) live_blocks;
 
 static bool fail_kth(const char *what)
 {
@@ -75,6 +76,11 @@ static bool fail_kth(const char *what)
 static bool fail_all(const char *what)
 {
     return strcmp(what, "alloc") == 0;
+}
+
+static long live(void)
+{
+    return kc_load_relaxed(&live_blocks);
 }
 
 void *__real_kc__alloc(size_t size);
@@ -87,13 +93,13 @@ void *__wrap_kc__alloc(size_t size)
 {
     void *p = __real_kc__alloc(size);
 
-    live += p != NULL;
+    kc_add_relaxed(&live_blocks, p != NULL);
     return p;
 }
 
 void __wrap_kc__free(void *p)
 {
-    live -= p != NULL;
+    kc_add_relaxed(&live_blocks, -(long)(p != NULL));
     __real_kc__free(p);
 }
 
@@ -106,14 +112,14 @@ TEST(a_channel_that_cannot_be_made_leaves_nothing)
         kc__os_fault = fail_kth;
         for (fail_at = 1; rc != 0; fail_at++) {
             kc_chan_t *c = NULL;
-            long before = live;
+            long before = live();
             calls = 0;
             rc = kc_chan_create(sizeof(int), capacities[k], &c);
             CHECK(rc == 0 || rc == -ENOMEM);
-            CHECK(rc == 0 || (c == NULL && live == before));
+            CHECK(rc == 0 || (c == NULL && live() == before));
             failed += rc != 0;
             kc_chan_release(c);
-            CHECK_EQ(live, before);
+            CHECK_EQ(live(), before);
         }
         kc__os_fault = NULL;
         CHECK_EQ(failed, capacities[k] == 0 ? 1 : 2);
@@ -184,29 +190,29 @@ TEST(a_latest_send_without_memory_for_the_hook_is_enomem_and_replaces_nothing)
 TEST(the_memory_of_a_burst_goes_back)
 {
     kc_chan_t *c = chan(sizeof(int), KC_CHAN_UNLIMITED);
-    long before = live;
+    long before = live();
     int item = -1;
 
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 100000; i++)
             CHECK_EQ(kc_chan_try_send(c, &i), 0);
-        CHECK_GT(live, before + 50);
+        CHECK_GT(live(), before + 50);
         for (int i = 0; i < 100000; i++) {
             CHECK_EQ(kc_chan_try_recv(c, &item), 0);
             CHECK_EQ(item, i);
         }
-        CHECK_LE(live, before + 1); /* a spare one */
+        CHECK_LE(live(), before + 1); /* a spare one */
     }
     for (int i = 0; i < 100000; i++) { /* few at a time need no more */
         CHECK_EQ(kc_chan_try_send(c, &i), 0);
         CHECK_EQ(kc_chan_try_recv(c, &item), 0);
         CHECK_EQ(item, i);
     }
-    CHECK_LE(live, before + 1);
+    CHECK_LE(live(), before + 1);
     for (int i = 0; i < 5000; i++)
         CHECK_EQ(kc_chan_try_send(c, &i), 0);
     kc_chan_release(c);
-    CHECK_EQ(live, before - 2); /* the channel and its first chunk */
+    CHECK_EQ(live(), before - 2); /* the channel and its first chunk */
 }
 
 /* ---- undelivered ---------------------------------------------------------------------------- */
