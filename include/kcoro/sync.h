@@ -99,8 +99,8 @@ typedef struct {
  * so one who reads already must not ask again.
  *
  * Context: anywhere.  Suspends: if it is not free for this.  Cancel: the lock is not held.
- * Returns: 0; -ECANCELED; -EDEADLK: the caller has it to write already; the last two -ETIMEDOUT: not
- *          taken until deadline; -EINVAL: l is NULL.
+ * Returns: 0; -ECANCELED; -EDEADLK: the caller has it to write already; the last two -ETIMEDOUT:
+ *          not taken until deadline; -EINVAL: l is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_rwlock_rdlock(kc_rwlock_t *l);
 KC_API KC_WARN_UNUSED int kc_rwlock_wrlock(kc_rwlock_t *l);
