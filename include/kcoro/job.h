@@ -54,7 +54,9 @@ enum {
     KC_JOB_NOW = 4,      /* starts at once, on this thread; the caller goes on when it suspends */
     KC_JOB_UNWIND = 8,   /* cancelled at a suspension point, the body is not resumed: its scopes
                               end and its cleanups run, and that is all                           */
-    KC_JOB_MIGRATE = 16  /* it may be moved to another worker where it suspends                 */
+    KC_JOB_MIGRATE = 16  /* for KC_WORKER: where it suspends it may be moved to another worker, the
+                              one that wakes it or one that sleeps. What its thread keeps (errno,
+                              thread-local variables, locks of other libraries) is then another's */
 };
 
 typedef struct {

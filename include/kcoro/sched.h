@@ -159,7 +159,7 @@ KC_API int kc_yield(void);
 
 /*
  * Continues the caller on another thread: where says which. Does not suspend if it is there
- * already.
+ * already. A job that may migrate stays there until it hops to KC_WORKER.
  *
  * Context: a job.  Suspends: yes.
  * Cancel: looked at before it is queued: -ECANCELED, and it stays where it is. Once queued it hops.

@@ -22,8 +22,15 @@
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
 /* block.flags. TASK: the body of a job: a scheduler runs, queues and frees it; no thread is its
- * owner. CAREFUL: one that must look at its job after each switch. */
-enum { KC_CORO_ROOT = 1, KC_CORO_DESTROYED = 2, KC_CORO_TASK = 4, KC_CORO_CAREFUL = 8 };
+ * owner. CAREFUL: one that must look at its job after each switch. MIGRATES: one that may go on on
+ * another worker. */
+enum {
+    KC_CORO_ROOT = 1,
+    KC_CORO_DESTROYED = 2,
+    KC_CORO_TASK = 4,
+    KC_CORO_CAREFUL = 8,
+    KC_CORO_MIGRATES = 16
+};
 
 /* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */

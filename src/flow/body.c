@@ -59,6 +59,21 @@ static bool body_begins(kc_job_t *j)
     }
 }
 
+/* What most jobs are. */
+static bool is_plain(const kc_job_t *j)
+{
+    return !(kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_MIGRATE));
+}
+
+uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
+{
+    uint32_t flags = kc__job_flags(j);
+    bool migrates = (flags & KC_JOB_MIGRATE) && where == KC_WORKER;
+
+    return KC_CORO_TASK | (flags & KC_JOB_UNWIND ? KC_CORO_CAREFUL : 0u) |
+           (migrates ? KC_CORO_MIGRATES : 0u);
+}
+
 static int task_start(kc_task_t *task)
 {
     kc_job_t *j = kc__job_of(task);
@@ -82,8 +97,8 @@ static int task_start(kc_task_t *task)
         return -ECANCELED;
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
-    if (kc_unlikely(kc__job_flags(j) & KC_JOB_UNWIND))
-        kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CAREFUL);
+    if (kc_unlikely(!is_plain(j)))
+        kc_store_relaxed(&co->block.flags, kc__body_flags(j, task->where));
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
     return 0;
@@ -235,10 +250,10 @@ int kc__job_cancelled_here(kcoro_t *co)
 
 /* ---- what coroutines ask of us -------------------------------------------------------------- */
 
-/* What most jobs have, so that the next one can begin on the stack of the last. */
-static bool is_plain(kc_job_t *j)
+/* The next one can begin on the stack of the last, or be the next. */
+static bool can_inherit(const kc_job_t *j)
 {
-    return !kc__job_ext_of(j) && !(kc__job_flags(j) & KC_JOB_UNWIND);
+    return !kc__job_ext_of(j) && is_plain(j);
 }
 
 /* A job that waits to be started and has begun: its coroutine is to go on on the stack of me.
@@ -250,7 +265,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
     while ((task = kc__worker_next_body(t->worker)) != NULL) {
         kc_job_t *next = kc__job_of(task);
         kcoro_t *co =
-            is_plain(next) ? kc__coro_heir(t, me, task, t->worker->sched->fp_control) : NULL;
+            can_inherit(next) ? kc__coro_heir(t, me, task, t->worker->sched->fp_control) : NULL;
         if (!co) {
             kc__worker_put_back(t->worker, task); /* it needs a stack of its own */
             return NULL;
@@ -272,7 +287,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
 {
     kc_thread_t *t = kc__thread();
-    kcoro_t *co = is_plain(j) && !kc__os_debug() ? begin_another(t, me) : NULL;
+    kcoro_t *co = can_inherit(j) && !kc__os_debug() ? begin_another(t, me) : NULL;
 
     if (!co)
         return NULL;
@@ -368,6 +383,7 @@ const struct kc_task_host kc__task_host = {
     .heir = task_heir,
     .ended = task_ended,
     .message = task_message,
+    .move = kc__wait_move,
     .open = kc__roots_open,
     .close = kc__roots_close,
     .shut = kc__roots_shut,

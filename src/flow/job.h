@@ -248,6 +248,9 @@ void kc__job_drain(kc_job_t *j);
 
 /* ---- body.c: the coroutine of a job -------------------------------------------------------- */
 
+/* The flags of the coroutine of j's body, which is to run there. */
+uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where);
+
 /* What a body's return value means for its job. */
 void kc__job_settle(kc_job_t *j, int rc);
 

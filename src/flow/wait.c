@@ -88,6 +88,7 @@ static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t 
     w->kind = kind;
     w->firm = firm;
     w->timed_out = -ETIMEDOUT;
+    w->waker = NULL;
     w->alarm.timer.where = NULL;
     w->link.next = NULL;
 }
@@ -148,6 +149,8 @@ void kc__wait_wake_other(kc_wait_t *w)
     kc_worker_t *to = w->worker;
 
     if (w->co) {
+        if (kc_unlikely(kc_load_relaxed(&w->co->block.flags) & KC_CORO_MIGRATES))
+            w->waker = kc__worker();
         kc__worker_send(to, &w->co->block);
         return;
     }
@@ -239,6 +242,15 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
+/* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. A
+ * notice that goes to the old thread is sent on from there. */
+static void belongs_to(kc_job_t *j, kc_worker_t *to)
+{
+    for (; kc__job_flags(j) & KC_JOB_SCOPE; j = j->parent)
+        kc_store_release(&j->task.worker, to); /* A4 */
+    kc_store_release(&j->task.worker, to);     /* A4 */
+}
+
 int kc_hop(kc_affinity_t where)
 {
     kc_thread_t *t = kc__thread();
@@ -253,6 +265,9 @@ int kc_hop(kc_affinity_t where)
     kc_job_t *j = kc__job_of(co->task);
     if (kc__job_stopped(j))
         return kc__job_cancelled_here(co);
+    const kc_job_t *own = kc__job_own(co);
+    if (kc_unlikely(kc__job_flags(own) & KC_JOB_MIGRATE)) /* where it wants to be it stays */
+        kc_store_relaxed(&co->block.flags, kc__body_flags(own, where));
     kc_worker_t *to = kc__sched_place(from->sched, where);
     if (!to)
         to = from != from->sched->main
@@ -260,10 +275,30 @@ int kc_hop(kc_affinity_t where)
                  : from->sched->worker[from->hops++ % (uint32_t)from->sched->workers];
     if (to == from)
         return 0;
-    /* Its open scopes move with it. A notice that goes to the old thread is sent on from there. */
-    for (; kc__job_flags(j) & KC_JOB_SCOPE; j = j->parent)
-        kc_store_release(&j->task.worker, to); /* A4 */
-    kc_store_release(&j->task.worker, to);     /* A4 */
+    belongs_to(j, to);
     kc__worker_hop(t, co);
     return 0;
+}
+
+/*
+ * Called on its own thread, where it is at rest: so nobody else looks at its wait (see WHAT). What
+ * has woken it comes before the move, and the coroutine goes to the other thread as after a hop.
+ */
+bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
+{
+    kc_worker_t *from = kc__worker();
+    kc_wait_t *w = co->task->wait;
+
+    if (!to && w) {
+        to = w->waker;
+        w->waker = NULL;
+    }
+    if (!to || to == from || to->sched != from->sched || to->index == KC_MAIN ||
+        kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* C10 */
+        return false;
+    if (w && kc__timer_pending(&w->alarm.timer))
+        kc__timers_remove(&from->alarms, &w->alarm.timer);
+    belongs_to(kc__job_of(co->task), to);
+    kc__worker_send(to, &co->block);
+    return true;
 }

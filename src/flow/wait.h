@@ -64,6 +64,7 @@ typedef struct kc_wait {
     kc_wait_kind_t kind;      /* I                                                          */
     bool firm;                /* I  cancellation does not end it                            */
     int timed_out;            /* I  what rc is when its time has come                       */
+    kc_worker_t *waker;       /* >(A1) of one that migrates: the thread that has woken it   */
     kc_alarm_t alarm;         /* O                                                          */
     kc_link_t link;           /* L  in the queue of what it waits for; then in a list of claimed */
 } kc_wait_t;
@@ -98,6 +99,9 @@ KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
     if (kc_likely(co != NULL) && kc_unlikely(--t->worker->credit == 0))
         kc__wait_let_others(t, co);
 }
+
+/* As kc_task_host.move (sched.h) says. */
+bool kc__wait_move(kcoro_t *co, kc_worker_t *to);
 
 /* On its thread: the job of this wait is cancelled. */
 void kc__wait_cancel(kc_wait_t *w);

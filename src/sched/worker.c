@@ -42,6 +42,7 @@ enum {
     FRESH_EVERY = 8,
     OLDEST_EVERY = 16,
     SPINS = 200,
+    SHARED = 8, /* how many are looked at for one that may go to a worker that sleeps */
     NO_STACK_NAP = 1000000, /* ns until a task that found no memory for a stack is tried again */
 };
 
@@ -143,9 +144,11 @@ static void take_block(kc_worker_t *w, kc_block_t *block)
 {
     uint32_t magic = kc_load_relaxed(&block->magic);
 
-    if (magic == KC_CORO_MAGIC)
-        make_ready(w, kc_container_of(block, kcoro_t, block));
-    else if (magic == KC_TOKEN_MAGIC)
+    if (magic == KC_CORO_MAGIC) {
+        kcoro_t *co = kc_container_of(block, kcoro_t, block);
+        if (!(kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES) || !kc__task_host.move(co, NULL))
+            make_ready(w, co);
+    } else if (magic == KC_TOKEN_MAGIC)
         kc__hub_take(w->sched->hub, block);
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
@@ -297,12 +300,33 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
     return co;
 }
 
+/* Whoever migrates goes from a long queue to a worker that sleeps. */
+static void share(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    uint64_t asleep = kc_load_relaxed(&s->idle.word) & s->members & KC_IDLE_SLEEPERS;
+    kc_mpsc_node_t *node = w->ready.head;
+
+    for (size_t k = 0; asleep && node && w->ready.count > 1 && k < SHARED; k++) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        int to = __builtin_ctzll(asleep);
+        node = node->next;
+        if (to >= s->workers || !(kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES))
+            continue;
+        block = kc__queue_take(&w->ready, k--);
+        asleep &= asleep - 1;
+        if (!kc__task_host.move(kc_container_of(block, kcoro_t, block), s->worker[to]))
+            make_ready(w, kc_container_of(block, kcoro_t, block));
+    }
+}
+
 /* What is not looked at in every switch. False: the pump is to return. */
 static KC_NOINLINE bool look_around(kc_worker_t *w)
 {
     w->budget = BUDGET;
     kc__stack_cool();
     take_due(w);
+    share(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
      * deque now: somebody who has just searched may have missed it. */
     if (w->works && take_injector(w))

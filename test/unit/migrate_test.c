@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * migrate_test.c - KC_JOB_MIGRATE (J19): who may be moved to another worker, when, and who never.
+ */
+#include "job_kit.h"
+
+enum { WORKERS = 2 };
+
+static kc_sched_t *two_workers(void)
+{
+    kc_sched_t *s = NULL;
+
+    CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = WORKERS }, &s), 0);
+    return s;
+}
+
+static kc_job_t *launch_on(kc_sched_t *s, kc_fn_t fn, void *arg, kc_affinity_t where,
+                           uint32_t flags)
+{
+    kc_launch_opts_t opts = { .sched = s, .affinity = where, .flags = flags };
+    kc_job_t *j = NULL;
+
+    CHECK_EQ(kc_launch_job(fn, arg, &opts, &j), 0);
+    return j;
+}
+
+static void has_ended(kc_job_t *j)
+{
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
+}
+
+/* ---- those who talk to each other ----------------------------------------------------------- */
+
+struct talk {
+    kc_chan_t *there, *back;
+    count_t started; /* holds their threads until both have one */
+    count_t at[2];   /* where they are, worker + 1 */
+    count_t over;
+    bool timed; /* waits with a deadline that never comes */
+};
+
+static int receive(struct talk *t, kc_chan_t *c, int *item)
+{
+    return t->timed ? kc_chan_recv_until(c, item, kc_now() + KC_SEC(1000)) : kc_chan_recv(c, item);
+}
+
+static void meet_on_two_threads(struct talk *t)
+{
+    add(&t->started);
+    while (get(&t->started) < 2)
+        sched_yield();
+}
+
+static int asks(void *arg)
+{
+    struct talk *t = arg;
+    int item = 0, rounds = 0;
+
+    meet_on_two_threads(t);
+    while (!get(&t->over)) {
+        set(&t->at[0], kc_worker_index() + 1);
+        CHECK_EQ(kc_chan_send(t->there, &item), 0);
+        CHECK_EQ(receive(t, t->back, &item), 0);
+        CHECK_EQ(item, ++rounds);
+    }
+    kc_chan_close(t->there);
+    return 0;
+}
+
+static int answers(void *arg)
+{
+    struct talk *t = arg;
+    int item, rc;
+
+    meet_on_two_threads(t);
+    while ((rc = receive(t, t->there, &item)) == 0) {
+        set(&t->at[1], kc_worker_index() + 1);
+        item++;
+        rc = kc_chan_send(t->back, &item);
+        CHECK_EQ(rc, 0);
+    }
+    CHECK_EQ(rc, -EPIPE);
+    return 0;
+}
+
+static void begin_talk(struct talk *t, bool timed)
+{
+    *t = (struct talk){ .timed = timed };
+    CHECK_EQ(kc_chan_create(sizeof(int), 0, &t->there), 0);
+    CHECK_EQ(kc_chan_create(sizeof(int), 0, &t->back), 0);
+}
+
+static void end_talk(struct talk *t)
+{
+    kc_chan_release(t->there);
+    kc_chan_release(t->back);
+}
+
+static void two_meet(bool timed)
+{
+    kc_sched_t *s = two_workers();
+    struct talk t;
+
+    begin_talk(&t, timed);
+    kc_job_t *a = launch_on(s, asks, &t, KC_WORKER, KC_JOB_MIGRATE);
+    kc_job_t *b = launch_on(s, answers, &t, KC_WORKER, KC_JOB_MIGRATE);
+    UNTIL(get(&t.at[0]) > 0 && get(&t.at[0]) == get(&t.at[1]));
+    set(&t.over, 1);
+    has_ended(a);
+    has_ended(b);
+    end_talk(&t);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST(two_who_wake_each_other_and_migrate_meet_on_one_worker)
+{
+    two_meet(false);
+}
+
+TEST(the_deadline_of_one_who_is_moved_is_gone_with_its_wait)
+{
+    two_meet(true);
+}
+
+/* So many round trips that a move would have come. */
+static int asks_often(void *arg)
+{
+    struct talk *t = arg;
+    int item = 0, here = kc_worker_index();
+
+    meet_on_two_threads(t);
+    for (int i = 0; i < 2000; i++) {
+        CHECK_EQ(kc_chan_send(t->there, &item), 0);
+        CHECK_EQ(kc_chan_recv(t->back, &item), 0);
+        CHECK_EQ(kc_worker_index(), here);
+    }
+    kc_chan_close(t->there);
+    return 0;
+}
+
+static int answers_here(void *arg)
+{
+    struct talk *t = arg;
+    int item, here = kc_worker_index();
+
+    meet_on_two_threads(t);
+    while (kc_chan_recv(t->there, &item) == 0) {
+        CHECK_EQ(kc_worker_index(), here);
+        CHECK_EQ(kc_chan_send(t->back, &item), 0);
+    }
+    return 0;
+}
+
+static void two_stay(uint32_t flags, kc_affinity_t a, kc_affinity_t b)
+{
+    kc_sched_t *s = two_workers();
+    struct talk t;
+
+    begin_talk(&t, false);
+    kc_job_t *asker = launch_on(s, asks_often, &t, a, flags);
+    kc_job_t *other = launch_on(s, answers_here, &t, b, flags);
+    has_ended(asker);
+    has_ended(other);
+    end_talk(&t);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST(who_may_not_migrate_stays_on_its_worker)
+{
+    two_stay(0, KC_WORKER, KC_WORKER);
+}
+
+TEST(who_is_bound_to_a_worker_stays_there_though_it_may_migrate)
+{
+    two_stay(KC_JOB_MIGRATE, KC_WORKER_AT(0), KC_WORKER_AT(1));
+}
+
+static int hops_and_asks(void *arg)
+{
+    CHECK_EQ(kc_hop(KC_WORKER_AT(0)), 0);
+    CHECK_EQ(kc_worker_index(), 0);
+    return asks_often(arg);
+}
+
+TEST(who_has_hopped_to_a_worker_stays_there_though_it_may_migrate)
+{
+    kc_sched_t *s = two_workers();
+    struct talk t;
+
+    begin_talk(&t, false);
+    kc_job_t *a = launch_on(s, hops_and_asks, &t, KC_WORKER, KC_JOB_MIGRATE);
+    kc_job_t *b = launch_on(s, answers_here, &t, KC_WORKER_AT(1), 0);
+    has_ended(a);
+    has_ended(b);
+    end_talk(&t);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* ---- a worker with nothing to do ------------------------------------------------------------ */
+
+enum { MANY = 32 };
+
+struct crowd {
+    count_t started;
+    count_t seen[WORKERS];
+};
+
+static int hogs(void *arg)
+{
+    struct crowd *c = arg;
+
+    while (get(&c->started) < MANY)
+        sched_yield();
+    return 0;
+}
+
+static int ends_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int spreads(void *arg)
+{
+    struct crowd *c = arg;
+    kc_scope_t s;
+
+    CHECK_EQ(kc_scope_begin(&s, NULL), 0); /* it moves with its body */
+    add(&c->started);
+    for (int i = 0; i < WORKERS; i++)
+        while (!get(&c->seen[i])) {
+            set(&c->seen[kc_worker_index()], 1);
+            CHECK_EQ(kc_yield(), 0);
+        }
+    CHECK_EQ(kc_launch(ends_at_once, NULL), 0);
+    return kc_scope_end(&s);
+}
+
+TEST(those_who_migrate_go_to_a_worker_that_sleeps)
+{
+    kc_sched_t *s = two_workers();
+    struct crowd c = { 0 };
+    kc_job_t *j[MANY];
+
+    /* While one worker is held, all others start on the other one. */
+    kc_job_t *hog = launch_on(s, hogs, &c, KC_WORKER_AT(1), 0);
+    for (int i = 0; i < MANY; i++)
+        j[i] = launch_on(s, spreads, &c, KC_WORKER, KC_JOB_MIGRATE);
+    has_ended(hog);
+    for (int i = 0; i < MANY; i++)
+        has_ended(j[i]);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* ---- inside another coroutine --------------------------------------------------------------- */
+
+struct inner {
+    struct talk *talk;
+    int here;
+};
+
+static void receives_inside(kc_gen_t *g, void *arg)
+{
+    struct inner *in = arg;
+
+    for (int item; kc_chan_recv(in->talk->there, &item) == 0;) {
+        CHECK_EQ(kc_worker_index(), in->here);
+        CHECK_EQ(kc_chan_send(in->talk->back, &item), 0);
+        CHECK_EQ(kc_worker_index(), in->here);
+        kc_gen_yield(g, NULL);
+    }
+}
+
+static int runs_a_generator(void *arg)
+{
+    struct inner in = { arg, kc_worker_index() };
+    kc_gen_t g;
+
+    meet_on_two_threads(arg);
+    CHECK_EQ(kc_gen_start(&g, receives_inside, &in, 0), 0);
+    while (kc_gen_next(&g, NULL))
+        ;
+    kc_gen_end(&g);
+    return 0;
+}
+
+TEST(who_waits_inside_a_generator_is_not_moved)
+{
+    kc_sched_t *s = two_workers();
+    struct talk t;
+
+    begin_talk(&t, false);
+    kc_job_t *a = launch_on(s, asks_often, &t, KC_WORKER_AT(0), 0);
+    kc_job_t *b = launch_on(s, runs_a_generator, &t, KC_WORKER, KC_JOB_MIGRATE);
+    has_ended(a);
+    has_ended(b);
+    end_talk(&t);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* ---- cancel --------------------------------------------------------------------------------- */
+
+static int talks_until_cancelled(void *arg)
+{
+    struct talk *t = arg;
+    int item = 0, rc;
+
+    add(&t->started);
+    do
+        rc = kc_chan_send(t->there, &item);
+    while (rc == 0 && (rc = receive(t, t->there, &item)) == 0);
+    CHECK_EQ(rc, -ECANCELED);
+    return rc;
+}
+
+TEST(a_cancel_finds_those_who_are_being_moved)
+{
+    kc_sched_t *s = two_workers();
+
+    for (int round = 0; round < 30; round++) {
+        enum { TALKERS = 6 };
+        kc_job_t *j[TALKERS];
+        struct talk t;
+        begin_talk(&t, round % 2);
+        for (int i = 0; i < TALKERS; i++)
+            j[i] = launch_on(s, talks_until_cancelled, &t, KC_WORKER,
+                             KC_JOB_MIGRATE | (i % 3 == 0 ? KC_JOB_UNWIND : 0));
+        UNTIL(get(&t.started) == TALKERS);
+        for (int i = 0; i < TALKERS; i++)
+            CHECK(kc_job_cancel(j[i], 0));
+        for (int i = 0; i < TALKERS; i++) {
+            CHECK_EQ(kc_job_join(j[i]), -ECANCELED);
+            kc_job_release(j[i]);
+        }
+        end_talk(&t);
+    }
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
