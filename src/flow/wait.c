@@ -294,7 +294,7 @@ bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
         w->waker = NULL;
     }
     if (!to || to == from || to->sched != from->sched || to->index == KC_MAIN ||
-        kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* C10 */
+        kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* rule C10 */
         return false;
     if (w && kc__timer_pending(&w->alarm.timer))
         kc__timers_remove(&from->alarms, &w->alarm.timer);
