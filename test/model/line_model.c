@@ -20,6 +20,8 @@
  *          permit   one permit; one is in line, another comes and goes: what it takes it gives back
  *          sem, latch, event
  *                   who has waited frees it
+ *          arrive   one has arrived at a latch, and frees it when the last one has
+ *          gone     one reads; who waits to write frees the lock afterwards
  *          late     two wait for an event, one for a time; it is reset at once
  *          once     two come: one calls the function, both see what it did
  *          readers  one reads, one writes
@@ -197,6 +199,22 @@ static void waits_for_the_latch(int arg)
     model_free(&s.latch, sizeof s.latch);
 }
 
+/* Stands in line from the start, and has arrived. */
+static void has_arrived(int arg)
+{
+    (void)arg;
+    must(kc__wait_commit(&s.first.wait, KC_FOREVER));
+    model_assert(model_read(&s.data) == 1);
+    model_free(&s.latch, sizeof s.latch);
+}
+
+static void arrives_last(int arg)
+{
+    (void)arg;
+    touch();
+    must(kc_latch_arrive_and_wait(&s.latch));
+}
+
 static bool looks_again; /* wrong: uses the object after it has let others pass */
 
 static void sets(int reset_too)
@@ -281,6 +299,12 @@ static void read_unlocks(int arg)
     (void)arg;
     (void)model_read(&s.data);
     kc_rwlock_rdunlock(&s.rwlock);
+}
+
+static void writes_and_frees(int arg)
+{
+    writes_once(arg);
+    model_free(&s.rwlock, sizeof s.rwlock);
 }
 
 /* Stands in line to write from the start; its time is over at any moment, as by a cancel. */
@@ -398,6 +422,19 @@ static void reset_event(void)
 {
     reset();
     stands_in(&s.event, &s.first.wait, KC_WAIT_EVENT);
+}
+
+static void reset_arrived(void)
+{
+    reset();
+    s.latch = (kc_latch_t)KC_LATCH_INIT(1);
+    stands_in(&s.latch, &s.first.wait, KC_WAIT_LATCH);
+}
+
+static void reset_reader(void)
+{
+    reset();
+    s.rwlock.word = ONE_READER;
 }
 
 static void reset_read(void)
@@ -541,6 +578,15 @@ static const struct model latch = {
     3,
     { { "one", counts_down, 0 }, { "other", counts_down, 1 }, { "waits", waits_for_the_latch, 0 } }
 };
+static const struct model arrive = {
+    "arrive", reset_arrived, NULL, 2, { { "last", arrives_last, 0 }, { "waits", has_arrived, 0 } }
+};
+static const struct model gone = { "gone",
+                                   reset_reader,
+                                   NULL,
+                                   2,
+                                   { { "reader", read_unlocks, 0 },
+                                     { "writer", writes_and_frees, 0 } } };
 static const struct model event = { "event",
                                     reset_freed,
                                     check_event,
@@ -654,6 +700,16 @@ TEST(who_has_waited_frees_the_semaphore)
 TEST(who_has_waited_frees_the_latch)
 {
     passes(&latch, 3);
+}
+
+TEST(who_has_arrived_frees_the_latch_when_the_last_one_comes)
+{
+    passes(&arrive, MODEL_UNBOUNDED);
+}
+
+TEST(who_writes_when_the_reader_has_gone_frees_the_lock)
+{
+    passes(&gone, MODEL_UNBOUNDED);
 }
 
 TEST(who_has_waited_frees_the_event)

@@ -239,6 +239,39 @@ IN_A_JOB(who_is_cancelled_has_arrived)
     return 0;
 }
 
+struct own_latch {
+    kc_latch_t *latch;
+    count_t in, out;
+};
+
+static int arrives_and_frees(void *arg)
+{
+    struct own_latch *o = arg;
+    kc_latch_t *l = calloc(1, sizeof *l);
+
+    CHECK(l != NULL);
+    *l = (kc_latch_t)KC_LATCH_INIT(2);
+    o->latch = l;
+    set(&o->in, 1);
+    CHECK_EQ(kc_latch_arrive_and_wait(l), 0);
+    memset(l, 0xab, sizeof *l);
+    free(l);
+    set(&o->out, 1);
+    return 0;
+}
+
+IN_A_JOB(the_last_who_arrives_does_not_touch_the_latch_again)
+{
+    for (int round = 0; round < 4; round++) {
+        struct own_latch o = { 0 };
+        CHECK_EQ(kc_launch(arrives_and_frees, &o), 0);
+        UNTIL(get(&o.in) && in_line(o.latch) == 1);
+        CHECK_EQ(kc_latch_arrive_and_wait(o.latch), 0);
+        UNTIL(get(&o.out));
+    }
+    return 0;
+}
+
 /* ---- event ---------------------------------------------------------------------------------- */
 
 IN_A_JOB(an_event_lets_all_pass_until_it_is_reset)
@@ -396,6 +429,31 @@ IN_A_JOB(neither_who_runs_it_nor_who_waits_for_that_gives_up_when_cancelled)
             kc_job_release(j[i]);
         }
     }
+    return 0;
+}
+
+static int wants_it_in_a_scope(void *arg)
+{
+    kc_scope_t scope;
+
+    CHECK_EQ(kc_scope_begin(&scope, NULL), 0);
+    (void)!wants_it(arg);
+    CHECK_EQ(kc_check(), -ECANCELED);
+    CHECK_EQ(kc_scope_end(&scope), -ECANCELED);
+    return 0;
+}
+
+IN_A_JOB(inside_a_scope_too_its_function_is_shielded_from_the_job)
+{
+    struct setup s = { .once = KC_ONCE_INIT, .suspends = true };
+    kc_job_t *j = launch(wants_it_in_a_scope, &s, NULL);
+
+    UNTIL(get(&s.in));
+    CHECK(kc_job_cancel(j, 0));
+    set(&s.go, 1);
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK(get(&s.calls) == 1 && get(&s.out) == 1);
+    kc_job_release(j);
     return 0;
 }
 

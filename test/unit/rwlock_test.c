@@ -225,6 +225,60 @@ IN_A_JOB(all_readers_up_to_the_next_writer_get_in_together)
     return 0;
 }
 
+/* ---- its end -------------------------------------------------------------------------------- */
+
+struct shared {
+    kc_rwlock_t lock;
+    int users; /* under the lock */
+    count_t *frees;
+};
+
+static int frees_if_last(void *arg)
+{
+    struct shared *s = arg;
+    count_t *frees = s->frees;
+
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(kc_rwlock_rdlock(&s->lock), 0);
+        CHECK_GT(s->users, 0);
+        kc_rwlock_rdunlock(&s->lock);
+    }
+    CHECK_EQ(kc_rwlock_wrlock(&s->lock), 0);
+    bool last = --s->users == 0;
+    kc_rwlock_wrunlock(&s->lock);
+    if (last) {
+        memset(s, 0xab, sizeof *s);
+        free(s);
+        add(frees);
+    }
+    return 0;
+}
+
+static void *thread_frees_if_last(void *arg)
+{
+    frees_if_last(arg);
+    return NULL;
+}
+
+IN_A_JOB(the_last_writer_may_free_it_right_after_its_unlock)
+{
+    enum { ROUNDS = 4, USERS = 4 };
+    count_t frees = 0;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        struct shared *s = calloc(1, sizeof *s);
+        CHECK(s != NULL);
+        s->users = USERS;
+        s->frees = &frees;
+        for (int n = 1; n < USERS; n++)
+            CHECK_EQ(kc_launch(frees_if_last, s), 0);
+        pthread_t t = thread(thread_frees_if_last, s);
+        UNTIL(get(&frees) == i + 1);
+        pthread_join(t, NULL);
+    }
+    return 0;
+}
+
 /* ---- who leaves the line -------------------------------------------------------------------- */
 
 IN_A_JOB(a_waiting_writer_that_is_cancelled_lets_the_readers_behind_it_in)

@@ -553,6 +553,36 @@ IN_A_JOB(a_wait_inside_a_generator_suspends_the_whole_body)
     return 0;
 }
 
+/* The generator hears of it, and the body that asks it is unwound at its own next call. */
+static int asks_and_is_unwound(void *arg)
+{
+    struct waiter *w = arg;
+
+    (void)!asks_a_generator(arg);
+    CHECK_EQ(w->rc, -ECANCELED);
+    (void)!kc_check();
+    FAIL("it was not unwound");
+}
+
+IN_A_JOB(a_generator_of_a_body_to_be_unwound_hears_of_the_cancel)
+{
+    EACH_WAY(way)
+    {
+        union object o;
+        struct waiter w = { .way = way, .o = &o };
+        way->close(&o);
+        w.job = launch(asks_and_is_unwound, &w, &(kc_launch_opts_t){ .flags = KC_JOB_UNWIND });
+        UNTIL(in_line(&o) == 1);
+        CHECK(kc_job_cancel(w.job, 0));
+        CHECK_EQ(kc_job_join(w.job), -ECANCELED);
+        came_back(&w, -ECANCELED);
+        CHECK_EQ(in_line(&o), 0);
+        if (way->stays_open)
+            way->open(&o);
+    }
+    return 0;
+}
+
 /* ---- objects that go (Y4) ------------------------------------------------------------------- */
 
 struct brief {
