@@ -105,7 +105,7 @@ static int tries_in_a_cancelled_job(void *arg)
     struct waiter *w = arg;
 
     set(&w->started, 1);
-    UNTIL(kc_cancelled());
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
     CHECK(kc_sem_tryacquire(&w->o->sem));
     CHECK_EQ(kc_sem_acquire(&w->o->sem), -ECANCELED);
     CHECK(kc_sem_tryacquire(&w->o->sem)); /* that has taken none */
@@ -215,7 +215,7 @@ static int arrives_in_a_cancelled_job(void *arg)
 
     set(&w->started, 1);
     if (w->plain)
-        UNTIL(kc_cancelled());
+        CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
     w->rc = kc_latch_arrive_and_wait(&w->o->latch);
     set(&w->done, 1);
     return 0;
@@ -385,7 +385,7 @@ static int wants_it_and_is_cancelled(void *arg)
     struct setup *s = arg;
 
     set(&s->started, 1);
-    UNTIL(kc_cancelled());
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
     kc_once(&s->once, sets_up, s);
     CHECK_EQ(s->plain, 7);
     CHECK_EQ(kc_check(), -ECANCELED);

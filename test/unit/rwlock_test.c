@@ -173,8 +173,9 @@ struct visitor {
 
 struct hall {
     kc_rwlock_t lock;
-    count_t in, go, out;
+    count_t in, out;
     count_t entered[8]; /* when each came in, from 1 on */
+    kc_event_t go[8];   /* each leaves when it is told */
 };
 
 static int visits(void *arg)
@@ -184,7 +185,7 @@ static int visits(void *arg)
 
     CHECK_EQ(v->write ? kc_rwlock_wrlock(&h->lock) : kc_rwlock_rdlock(&h->lock), 0);
     set(&h->entered[v->number], add(&h->in) + 1);
-    UNTIL(get(&h->go) > v->number);
+    CHECK_EQ(kc_event_wait(&h->go[v->number]), 0);
     if (v->write)
         kc_rwlock_wrunlock(&h->lock);
     else
@@ -210,15 +211,15 @@ IN_A_JOB(all_readers_up_to_the_next_writer_get_in_together)
     kc_rwlock_wrunlock(&h.lock);
     CHECK_EQ(in_line(&h.lock), 3);
     UNTIL(get(&h.in) == 2);
-    set(&h.go, 1);
+    kc_event_set(&h.go[0]);
     UNTIL(get(&h.out) == 1);
     CHECK_EQ(in_line(&h.lock), 3); /* one still reads */
-    set(&h.go, 2);
+    kc_event_set(&h.go[1]);
     for (int i = 2; i < N; i++) {
         UNTIL(get(&h.entered[i]) > 0);
         CHECK_EQ(get(&h.entered[i]), i + 1);
         CHECK_EQ(in_line(&h.lock), N - 1 - i);
-        set(&h.go, i + 1);
+        kc_event_set(&h.go[i]);
     }
     UNTIL(get(&h.out) == N);
     anybody_gets_in(&h.lock);
@@ -328,7 +329,7 @@ static int tries_in_a_cancelled_job(void *arg)
     struct waiter *w = arg;
 
     set(&w->started, 1);
-    UNTIL(kc_cancelled());
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
     anybody_gets_in(&w->o->rwlock);
     CHECK_EQ(kc_rwlock_rdlock(&w->o->rwlock), -ECANCELED);
     CHECK_EQ(kc_rwlock_wrlock(&w->o->rwlock), -ECANCELED);
