@@ -477,6 +477,90 @@ TEST(jobs_of_two_schedulers_meet_in_a_channel)
     }
 }
 
+/* ---- the end of a scheduler, and deadlock --------------------------------------------------- */
+
+TEST(the_end_of_a_scheduler_ends_the_waits_of_its_jobs)
+{
+    for (int i = 0; i < KIT_SCHEDS; i++)
+        for (int op = KC_RECV; op <= KC_SEND; op++) {
+            kc_sched_opts_t opts = kit_opts(i);
+            kc_sched_t *s = NULL;
+            struct party p = { .c = chan(sizeof(int), 0), .op = op };
+            CHECK_EQ(kc_sched_create(&opts, &s), 0);
+            kc_launch_opts_t there = { .sched = s };
+            p.job = launch(does_one, &p, &there);
+            while (in_line(p.c, op) == 0)
+                (void)kc_sched_poll(s, kc_now());
+            CHECK_EQ(kc_sched_destroy(s), 0);
+            CHECK_EQ(get(&p.out), 1);
+            CHECK_EQ(p.rc, -ECANCELED);
+            CHECK_EQ(kc_job_reason(p.job), -ESHUTDOWN);
+            CHECK(!p.c->senders && !p.c->receivers);
+            kc_job_release(p.job);
+            kc_chan_release(p.c);
+        }
+}
+
+static void *keeps_trying_to_send(void *arg)
+{
+    struct party *p = arg;
+    int item = 1, n = 0;
+
+    while (!get(&p->in)) {
+        n += kc_chan_try_send(p->c, &item) == 0;
+        sched_yield();
+    }
+    return CODE(n);
+}
+
+static int keeps_receiving(void *arg)
+{
+    struct party *p = arg;
+
+    while ((p->rc = kc_chan_recv(p->c, NULL)) == 0)
+        p->item++;
+    return 0;
+}
+
+/* A plain thread brings items to jobs whose scheduler ends: what it has brought was received. */
+TEST(a_thread_may_send_while_the_scheduler_of_the_receivers_ends)
+{
+    for (int i = 0; i < 8; i++) {
+        struct party p = { .c = chan(sizeof(int), 0), .op = KC_RECV };
+        kc_sched_opts_t opts = { .workers = 1 + i % 2 };
+        kc_sched_t *s = NULL;
+        pthread_t thread;
+        void *sent;
+        CHECK_EQ(pthread_create(&thread, NULL, keeps_trying_to_send, &p), 0);
+        CHECK_EQ(kc_sched_create(&opts, &s), 0);
+        kc_launch_opts_t there = { .sched = s };
+        kc_job_t *j = launch(keeps_receiving, &p, &there);
+        for (int k = 0; k < 2 * i; k++)
+            sched_yield();
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        set(&p.in, 1);
+        CHECK_EQ(pthread_join(thread, &sent), 0);
+        CHECK_EQ((intptr_t)sent, p.item);
+        kc_job_release(j);
+        kc_chan_release(p.c);
+    }
+}
+
+static int receives_in_vain(void *arg)
+{
+    return kc_chan_recv(arg, NULL);
+}
+
+TEST(who_waits_for_nobody_in_virtual_time_is_a_deadlock)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .flags = KC_SCHED_VIRTUAL_TIME };
+    kc_chan_t *c = chan(sizeof(int), 0);
+
+    CHECK_EQ(kc_run(receives_in_vain, c, &opts), -EDEADLK);
+    CHECK(!c->receivers);
+    kc_chan_release(c);
+}
+
 /* ---- inside a job: scopes, generators, shields ---------------------------------------------- */
 
 static void receives_inside(kc_gen_t *g, void *arg)

@@ -309,6 +309,20 @@ IN_VIRTUAL_TIME(a_select_ends_when_its_time_is_over_and_not_later)
     return 0;
 }
 
+IN_A_JOB(a_timeout_longer_than_time_is_for_ever)
+{
+    struct chooser s;
+    int item = 3;
+
+    prepare(&s, 1, 0);
+    s.timeout = KC_FOREVER - 1;
+    stands_everywhere(&s, NULL);
+    CHECK_EQ(kc_chan_send(s.c[0], &item), 0);
+    CHECK_EQ(chosen(&s), 0);
+    CHECK_EQ(s.item[0], 3);
+    return 0;
+}
+
 /* ---- missing, closed, repeated -------------------------------------------------------------- */
 
 IN_A_JOB(a_case_without_a_channel_never_happens)
@@ -406,6 +420,29 @@ IN_A_JOB(a_channel_may_stand_in_several_cases)
         CHECK_EQ(s.cases[i].rc, i == s.rc ? 0 : 99);
     }
     CHECK(!c->receivers);
+    kc_job_release(s.job);
+    kc_chan_release(c);
+    return 0;
+}
+
+IN_A_JOB(of_several_items_for_one_channel_one_is_sent)
+{
+    kc_chan_t *c = chan(sizeof(int), 0);
+    struct chooser s = { .c = { c }, .n = 3, .timeout = KC_FOREVER };
+    int item = -1;
+
+    for (int i = 0; i < 3; i++) {
+        s.item[i] = 10 + i;
+        s.cases[i] = (kc_case_t){ KC_SEND, c, &s.item[i], 99 };
+    }
+    s.job = launch(chooses, &s, NULL);
+    UNTIL(in_line(c, KC_SEND) == 3);
+    CHECK_EQ(kc_chan_recv(c, &item), 0);
+    UNTIL(get(&s.out) == 1);
+    CHECK_EQ(item, 10 + s.rc);
+    CHECK_EQ(kc_chan_try_recv(c, &item), -EAGAIN);
+    CHECK_EQ(kc_job_join(s.job), 0);
+    CHECK(!c->senders);
     kc_job_release(s.job);
     kc_chan_release(c);
     return 0;
