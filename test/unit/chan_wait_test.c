@@ -260,6 +260,10 @@ IN_A_JOB(the_timeout_of_a_scope_ends_a_wait)
 
 /* ---- unwinding ------------------------------------------------------------------------------ */
 
+struct bridge {
+    kc_chan_t *to, *back;
+};
+
 struct unwound {
     struct party p;
     count_t cleaned, passed;
@@ -314,6 +318,61 @@ IN_A_JOB(a_body_to_be_unwound_that_has_its_item_goes_on_to_its_next_call)
     CHECK_EQ(get(&u.passed), 1);
     CHECK_EQ(u.p.rc, 0);
     CHECK_EQ(u.p.item, 9);
+    kc_job_release(j);
+    kc_chan_release(u.p.c);
+    return 0;
+}
+
+static void says_goodbye(void *arg)
+{
+    int item = 5;
+
+    CHECK_EQ(kc_chan_send(arg, &item), 0);
+}
+
+static int says_goodbye_at_its_end(void *arg)
+{
+    struct bridge *b = arg;
+
+    CHECK_EQ(kc_defer(says_goodbye, b->back), 0);
+    return kc_chan_recv(b->to, NULL);
+}
+
+IN_A_JOB(a_cleanup_of_a_cancelled_job_may_wait_in_a_channel)
+{
+    for (uint32_t flags = 0; flags <= KC_JOB_UNWIND; flags += KC_JOB_UNWIND) {
+        struct bridge b = { chan(sizeof(int), 0), chan(sizeof(int), 0) };
+        kc_job_t *j = launch(says_goodbye_at_its_end, &b, &(kc_launch_opts_t){ .flags = flags });
+        int item = 0;
+        UNTIL(in_line(b.to, KC_RECV) == 1);
+        CHECK(kc_job_cancel(j, 0));
+        CHECK_EQ(kc_chan_recv(b.back, &item), 0);
+        CHECK_EQ(item, 5);
+        CHECK_EQ(kc_job_join(j), -ECANCELED);
+        kc_job_release(j);
+        kc_chan_release(b.to);
+        kc_chan_release(b.back);
+    }
+    return 0;
+}
+
+static int times_out_inside(void *arg)
+{
+    struct unwound *u = arg;
+
+    CHECK_EQ(kc_with_timeout(KC_US(50), recv_in_time, u->p.c), -ETIMEDOUT);
+    add(&u->passed);
+    return 0;
+}
+
+IN_A_JOB(the_timeout_of_a_scope_does_not_unwind_the_body_around_it)
+{
+    struct unwound u = { .p = { .c = chan(sizeof(int), 0) } };
+    kc_job_t *j = launch(times_out_inside, &u, &(kc_launch_opts_t){ .flags = KC_JOB_UNWIND });
+
+    CHECK_EQ(kc_job_join(j), 0);
+    CHECK_EQ(get(&u.passed), 1);
+    CHECK(!u.p.c->receivers);
     kc_job_release(j);
     kc_chan_release(u.p.c);
     return 0;
@@ -425,10 +484,6 @@ OUTSIDE(the_creator_of_a_scheduler_waits_until_its_deadline, s)
     CHECK(!c->senders && !c->receivers);
     kc_chan_release(c);
 }
-
-struct bridge {
-    kc_chan_t *to, *back;
-};
 
 static int echoes(void *arg)
 {
