@@ -118,28 +118,22 @@ KC_INLINE kc_turn_t *turn_of(kc_link_t *l)
     return kc_container_of(l, kc_turn_t, link);
 }
 
-/* The first in a line whose wait can be claimed, claimed and taken out; never one of self. */
-KC_INLINE kc_turn_t *claim_first(kc_link_t **line, const kc_wait_t *self)
+/* The first in a line whose wait can be claimed, claimed and taken out. */
+KC_INLINE kc_turn_t *claim_first(kc_link_t **line)
 {
-    kc_link_t *l = *line;
-
-    while (l) {
-        kc_turn_t *turn = turn_of(l);
-        kc_link_t *next = l->next != *line ? l->next : NULL;
-        if (kc_likely(turn->wait != self)) {
-            kc__wait_unlink(line, l);
-            if (kc_likely(turn->only ? kc__wait_claim_own(turn->wait, turn->index)
-                                     : kc__wait_claim(turn->wait, turn->index))) {
-                turn->rc = 0;
-                return turn;
-            }
+    while (*line) {
+        kc_turn_t *turn = turn_of(*line);
+        kc__wait_unlink(line, &turn->link);
+        if (kc_likely(turn->only ? kc__wait_claim_own(turn->wait, turn->index)
+                                 : kc__wait_claim(turn->wait, turn->index))) {
+            turn->rc = 0;
+            return turn;
         }
-        l = next;
     }
     return NULL;
 }
 
-/* Somebody waits there, as it looks. */
+/* Somebody waits there, as it looks, who is not self. */
 static bool any_but(kc_link_t *line, const kc_wait_t *self)
 {
     kc_link_t *l = line;
@@ -183,13 +177,13 @@ static int replace(kc_chan_t *c, const void *item, kc_chan_after_t *after)
     return 0;
 }
 
-KC_INLINE int put(kc_chan_t *c, const void *item, const kc_wait_t *self, kc_chan_after_t *after)
+KC_INLINE int put(kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn;
 
     if (kc_unlikely(c->closed))
         return -EPIPE;
-    if (c->receivers && (turn = claim_first(&c->receivers, self)) != NULL) {
+    if (c->receivers && (turn = claim_first(&c->receivers)) != NULL) {
         if (turn->item)
             kc__item_copy(turn->item, item, c->buffer.item_size);
         after->woken = turn->wait;
@@ -204,15 +198,15 @@ KC_INLINE int put(kc_chan_t *c, const void *item, const kc_wait_t *self, kc_chan
     return c->buffer.unlimited ? -ENOMEM : -EAGAIN;
 }
 
-KC_INLINE int take(kc_chan_t *c, void *item, const kc_wait_t *self, kc_chan_after_t *after)
+KC_INLINE int take(kc_chan_t *c, void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn = NULL;
 
     if (kc__buffer_count(&c->buffer) > 0) {
         kc__buffer_pop(&c->buffer, item);
-        if (c->senders && (turn = claim_first(&c->senders, self)) != NULL)
+        if (c->senders && (turn = claim_first(&c->senders)) != NULL)
             kc__buffer_push(&c->buffer, turn->item);
-    } else if (c->senders && (turn = claim_first(&c->senders, self)) != NULL) {
+    } else if (c->senders && (turn = claim_first(&c->senders)) != NULL) {
         if (item)
             kc__item_copy(item, turn->item, c->buffer.item_size);
     } else {
@@ -223,9 +217,9 @@ KC_INLINE int take(kc_chan_t *c, void *item, const kc_wait_t *self, kc_chan_afte
     return 0;
 }
 
-int kc__chan_try(kc_chan_t *c, int op, void *item, const kc_wait_t *self, kc_chan_after_t *after)
+int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
 {
-    return op == KC_SEND ? put(c, item, self, after) : take(c, item, self, after);
+    return op == KC_SEND ? put(c, item, after) : take(c, item, after);
 }
 
 int kc__chan_grow(kc_chan_t *c)
@@ -295,7 +289,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, con
         return kc__job_cancelled_here(co);
     for (;;) {
         kc__spin_lock(&c->lock);
-        int rc = op == KC_SEND ? put(c, item, NULL, &after) : take(c, item, NULL, &after);
+        int rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
         if (rc == -EAGAIN)
             return stand_in_line(c, op, item, deadline);
         kc__spin_unlock(&c->lock);
@@ -348,7 +342,7 @@ static int try(kc_chan_t *c, int op, void *item, const char *call)
         return -EINVAL;
     do {
         kc__spin_lock(&c->lock);
-        rc = kc__chan_try(c, op, item, NULL, &after);
+        rc = kc__chan_try(c, op, item, &after);
         kc__spin_unlock(&c->lock);
     } while (rc == -ENOMEM && kc__chan_grow(c) == 0);
     kc__chan_after(c, &after);
@@ -372,7 +366,7 @@ static kc_link_t *turn_away(kc_link_t **line, kc_link_t *others)
 {
     kc_turn_t *turn;
 
-    while ((turn = claim_first(line, NULL)) != NULL) {
+    while ((turn = claim_first(line)) != NULL) {
         turn->rc = -EPIPE;
         turn->wait->link.next = others;
         others = &turn->wait->link;

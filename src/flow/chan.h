@@ -50,13 +50,13 @@ typedef struct {
 void kc__chan_check(const kc_chan_t *c, const char *call);
 
 /*
- * With the lock: sends or receives at once, if that can be done; never with a turn of the wait
- * `self`. op: KC_SEND or KC_RECV.
+ * With the lock: sends or receives at once, if that can be done. op: KC_SEND or KC_RECV. A select
+ * that stands in lines already has claimed its own wait before, and so does not meet itself.
  * Returns 0, -EPIPE, -EAGAIN: not now; -ENOMEM: it needs a chunk, see kc__chan_grow.
  */
-int kc__chan_try(kc_chan_t *c, int op, void *item, const kc_wait_t *self, kc_chan_after_t *after);
+int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after);
 
-/* With the lock: that would not be -EAGAIN, as it looks. */
+/* With the lock: that would not be -EAGAIN, as it looks; turns of the wait `self` do not count. */
 bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
 
 /* Without the lock: gets it a chunk. 0 or -ENOMEM. */

@@ -76,7 +76,7 @@ static int try_each(const select_t *s)
             continue;
         do {
             kc__spin_lock(&this->chan->lock);
-            rc = kc__chan_try(this->chan, this->op, this->item, NULL, &after);
+            rc = kc__chan_try(this->chan, this->op, this->item, &after);
             kc__spin_unlock(&this->chan->lock);
         } while (rc == -ENOMEM && kc__chan_grow(this->chan) == 0);
         if (rc == -ENOMEM)
@@ -119,7 +119,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
     } else if (!kc__wait_claim(w, 0)) {
         rc = CLAIMED;
     } else {
-        rc = kc__chan_try(this->chan, this->op, this->item, w, after);
+        rc = kc__chan_try(this->chan, this->op, this->item, after);
     }
     kc__spin_unlock(&this->chan->lock);
     return rc;
