@@ -108,8 +108,8 @@ static int task_start(kc_task_t *task)
 
 void kc__job_settle(kc_job_t *j, int rc)
 {
-    if (kc_likely(rc == 0))
-        return;
+    if (kc_likely(rc == 0) || (rc == -ECANCELED && (kc__job_word(j) & KC_WORD_CANCELLED)))
+        return; /* in the second case, to be asked to end again changes nothing */
     uint64_t word = kc__job_lock(j);
     int reason = j->reason;
     kc__job_unlock(j);

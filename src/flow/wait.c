@@ -282,11 +282,13 @@ int kc_hop(kc_affinity_t where)
 
 /*
  * Called on its own thread, where it is at rest: so nobody else looks at its wait (see WHAT). What
- * has woken it comes before the move, and the coroutine goes to the other thread as after a hop.
+ * has woken it comes before the move, and the coroutine goes to the other thread as after a hop. If
+ * it is the one that is just about to leave, and looks for the next one, it is not at rest yet.
  */
 bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
 {
-    kc_worker_t *from = kc__worker();
+    kc_thread_t *t = kc__thread();
+    kc_worker_t *from = t->worker;
     kc_wait_t *w = co->task->wait;
 
     if (!to && w) {
@@ -294,7 +296,7 @@ bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
         w->waker = NULL;
     }
     if (!to || to == from || to->sched != from->sched || to->index == KC_MAIN ||
-        kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* rule C10 */
+        co == t->current || kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* rule C10 */
         return false;
     if (w && kc__timer_pending(&w->alarm.timer))
         kc__timers_remove(&from->alarms, &w->alarm.timer);

@@ -299,6 +299,74 @@ TEST(who_waits_inside_a_generator_is_not_moved)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
+/* ---- at the last moment --------------------------------------------------------------------- */
+
+enum { ROUNDS = 1000 };
+
+struct relay {
+    count_t round;
+    kc_event_t event[ROUNDS];
+};
+
+static int waits_each_time(void *arg)
+{
+    struct relay *r = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        CHECK_EQ(kc_hop(KC_WORKER_AT(1)), 0);
+        CHECK_EQ(kc_hop(KC_WORKER), 0); /* it stays, and may migrate again */
+        set(&r->round, i + 1);
+        CHECK_EQ(kc_event_wait(&r->event[i]), 0);
+    }
+    return 0;
+}
+
+/* As soon as the other one stands in line, mostly before it has left its stack. */
+static int wakes_each_time(void *arg)
+{
+    struct relay *r = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        while (get(&r->round) <= i)
+            (void)kc_yield();
+        const KC_ATOMIC(uint64_t) *word = (const KC_ATOMIC(uint64_t) *)&r->event[i].word;
+        for (int spins = 0; kc_load_relaxed(word) == 0 && spins < 1000; spins++)
+            kc__relax();
+        kc_event_set(&r->event[i]);
+    }
+    return 0;
+}
+
+TEST(who_is_woken_before_it_has_left_is_not_moved_too_early)
+{
+    kc_sched_t *s = two_workers();
+    static struct relay r;
+
+    kc_job_t *a = launch_on(s, waits_each_time, &r, KC_WORKER, KC_JOB_MIGRATE);
+    kc_job_t *b = launch_on(s, wakes_each_time, &r, KC_WORKER_AT(0), 0);
+    has_ended(a);
+    has_ended(b);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* The look for the next one, in which it is found, is made on its own stack. */
+static int must_not_be_moved_now(void *arg)
+{
+    kc_sched_t *s = arg;
+
+    for (int i = 0; i < WORKERS; i++)
+        CHECK(!kc__wait_move(kcoro_current(), s->worker[i]));
+    return 0;
+}
+
+TEST(who_still_runs_is_not_moved)
+{
+    kc_sched_t *s = two_workers();
+
+    has_ended(launch_on(s, must_not_be_moved_now, s, KC_WORKER, KC_JOB_MIGRATE));
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
 /* ---- cancel --------------------------------------------------------------------------------- */
 
 static int talks_until_cancelled(void *arg)
