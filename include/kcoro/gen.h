@@ -14,8 +14,8 @@
  *     kc_gen_end(&g);
  *
  * It needs no scheduler and runs only inside kc_gen_next. In a job its body may call what waits:
- * that suspends the job, and goes on inside the generator. A cancel is heard there: the wait returns
- * -ECANCELED, also in a job with KC_JOB_UNWIND, which is unwound at its own next call that waits.
+ * that suspends the job, and goes on inside the generator. A cancel is heard there: the wait
+ * returns -ECANCELED, also in a job with KC_JOB_UNWIND, which is unwound at its own next wait.
  */
 #ifndef KCORO_GEN_H
 #define KCORO_GEN_H
