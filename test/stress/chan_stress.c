@@ -57,7 +57,7 @@ static struct {
     kc_chan_t *quiet; /* nobody ever sends there */
     struct party party[PARTIES];
     uint64_t quota; /* items of each producer */
-    KC_ATOMIC(uint8_t) seen[PRODUCERS][ROUND];
+    KC_ATOMIC(uint32_t) seen[PRODUCERS][ROUND];
     KC_ATOMIC(int) producing, over;
 } round_;
 
