@@ -48,6 +48,8 @@ void kc__buffer_next_to_empty(kc_buffer_t *b);
 
 KC_INLINE void kc__item_copy(void *to, const void *from, size_t size)
 {
+    if (kc_unlikely(!from))
+        return; /* only what has no size may be NULL */
     if (kc_likely(size == sizeof(uint64_t)))
         memcpy(to, from, sizeof(uint64_t));
     else if (size == sizeof(uint32_t))

@@ -71,7 +71,11 @@ KC_INLINE void kc__line_unlock(kc_line_t *l, uint64_t own)
 /* One step from `seen`, in which nobody has the lock. False: it is *seen now. */
 KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
 {
-    return kc_cas_acq_rel(&l->word, seen, word); /* N3 */
+    uint64_t found = *seen;
+    bool done = kc_cas_acq_rel(&l->word, &found, word); /* N3 */
+
+    *seen = found;
+    return done;
 }
 
 /* The word, with what was done before it became so. */

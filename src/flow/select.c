@@ -171,6 +171,7 @@ static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadlin
     } while (rc == -EAGAIN);
     if (s->turns != few)
         kc__free(s->turns);
+    s->turns = NULL;
     return rc;
 }
 

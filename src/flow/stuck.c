@@ -24,11 +24,15 @@ typedef struct {
 } node_t;
 
 typedef struct {
+    kc_job_t *job;
+} body_t;
+
+typedef struct {
     kc_sched_t *sched;
     size_t count, room;
     node_t *nodes; /* by address of the job */
     size_t bodies;
-    kc_job_t **body; /* those that have one, by address of its coroutine */
+    body_t *body; /* those that have one, by address of its coroutine */
 } graph_t;
 
 /* ---- who waits for what --------------------------------------------------------------------- */
@@ -98,8 +102,8 @@ static node_t *node_of(const graph_t *g, kc_job_t *j)
 
 static int by_coroutine(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)(*(kc_job_t *const *)a)->task.co;
-    uintptr_t y = (uintptr_t)(*(kc_job_t *const *)b)->task.co;
+    uintptr_t x = (uintptr_t)((const body_t *)a)->job->task.co;
+    uintptr_t y = (uintptr_t)((const body_t *)b)->job->task.co;
 
     return x < y ? -1 : x > y;
 }
@@ -107,10 +111,10 @@ static int by_coroutine(const void *a, const void *b)
 /* The job whose coroutine has a lock; NULL: nobody, or somebody outside. */
 static kc_job_t *job_of_owner(const graph_t *g, uint64_t owner)
 {
-    kc_job_t like = { .task.co = (kcoro_t *)(uintptr_t)owner }, *key = &like;
-    kc_job_t **found = bsearch(&key, g->body, g->bodies, sizeof key, by_coroutine);
+    kc_job_t like = { .task.co = (kcoro_t *)(uintptr_t)owner };
+    body_t key = { &like }, *found = bsearch(&key, g->body, g->bodies, sizeof key, by_coroutine);
 
-    return found ? *found : NULL;
+    return found ? found->job : NULL;
 }
 
 /* The first that must do something before j can. *ring_of is not NULL: the children of that, all of
@@ -226,7 +230,7 @@ static void collect(kc_block_t *block, void *arg)
         return;
     g->nodes[g->count++] = (node_t){ .job = j };
     if (has_own_body(j))
-        g->body[g->bodies++] = j;
+        g->body[g->bodies++] = (body_t){ j };
 }
 
 void kc__stuck_report(kc_sched_t *s)
@@ -235,7 +239,7 @@ void kc__stuck_report(kc_sched_t *s)
 
     kc__block_each(KC_TASK_MAGIC, count_and_print, &g);
     g.nodes = kc__alloc(g.room * sizeof *g.nodes);
-    g.body = kc__alloc(g.room * sizeof(kc_job_t *));
+    g.body = kc__alloc(g.room * sizeof *g.body);
     if (g.nodes && g.body) {
         kc__block_each(KC_TASK_MAGIC, collect, &g);
         qsort(g.nodes, g.count, sizeof *g.nodes, by_address);

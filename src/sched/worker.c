@@ -313,7 +313,7 @@ static void share(kc_worker_t *w)
         node = node->next;
         if (to >= s->workers || !(kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES))
             continue;
-        block = kc__queue_take(&w->ready, k--);
+        kc__queue_remove(&w->ready, block);
         asleep &= asleep - 1;
         if (!kc__task_host.move(kc_container_of(block, kcoro_t, block), s->worker[to]))
             make_ready(w, kc_container_of(block, kcoro_t, block));
