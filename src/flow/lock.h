@@ -73,6 +73,14 @@ KC_INLINE void kc__spin_lock(kc_spin_t *l)
     }
 }
 
+/* True: taken. */
+KC_INLINE bool kc__spin_trylock(kc_spin_t *l)
+{
+    uint32_t free = 0;
+
+    return kc_cas_acq_rel(&l->word, &free, 1); /* L5 */
+}
+
 KC_INLINE void kc__spin_unlock(kc_spin_t *l)
 {
     kc_store_release(&l->word, 0); /* L6 */

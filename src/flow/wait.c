@@ -78,37 +78,15 @@ void kc__wait_check_more(const char *call)
 
 /* ---- who waits ------------------------------------------------------------------------------ */
 
-static void wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
-                      const void *object, bool firm)
-{
-    kc_store_relaxed(&w->word, 0);
-    w->co = co;
-    w->worker = co || t->current == t->root ? t->worker : NULL;
-    w->object = object;
-    w->kind = kind;
-    w->firm = firm;
-    w->timed_out = -ETIMEDOUT;
-    w->waker = NULL;
-    w->alarm.timer.where = NULL;
-    w->link.next = NULL;
-}
-
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    wait_init(w, t, co, kind, object, false);
+    kc__wait_init(w, t, co, kind, object, false);
     return co && kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)
                ? kc__job_cancelled_here(co)
                : 0;
-}
-
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
-{
-    kc_thread_t *t = kc__thread();
-
-    wait_init(w, t, kc__task_coroutine(t->current), kind, object, true);
 }
 
 /* The time has come, on the thread of the coroutine. */

@@ -21,6 +21,8 @@
 
 #include "sched/sched.h"
 
+#include <errno.h>
+
 /* What a job waits for, as the dump calls it. */
 typedef enum {
     KC_WAIT_NONE,
@@ -84,9 +86,6 @@ KC_INLINE void kc__wait_check(const kcoro_t *co, const char *call)
 /* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 
-/* The same where cancellation does not count. */
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
-
 /* The same, for one who brings w what it has waited for: if w is of the caller's thread, it goes on
  * at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none. */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
@@ -118,6 +117,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline);
 void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline);
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */
+void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 bool kc__wait_claim(kc_wait_t *w, int rc);
 bool kc__wait_claim_own(kc_wait_t *w, int rc);
@@ -125,6 +125,30 @@ void kc__wait_wake(kc_wait_t *w);
 void kc__wait_link(kc_link_t **ring, kc_link_t *l);
 void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
 #else
+
+/* A wait of the caller, whose job's coroutine is co; NULL: it has none. */
+KC_INLINE void kc__wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
+                             const void *object, bool firm)
+{
+    kc_store_relaxed(&w->word, 0);
+    w->co = co;
+    w->worker = co || t->current == t->root ? t->worker : NULL;
+    w->object = object;
+    w->kind = kind;
+    w->firm = firm;
+    w->timed_out = -ETIMEDOUT;
+    w->waker = NULL;
+    w->alarm.timer.where = NULL;
+    w->link.next = NULL;
+}
+
+/* As kc__wait_begin, where cancellation does not count. */
+KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc_thread_t *t = kc__thread();
+
+    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, true);
+}
 
 /*
  * Waits until it is claimed, at most until deadline.

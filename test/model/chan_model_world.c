@@ -87,6 +87,7 @@ static void copy_item(void *to, const void *from, size_t size)
 
 /* ---- what they call: threads and memory ----------------------------------------------------- */
 
+static kcoro_t outside; /* what stands for the stack of a plain thread */
 __thread kc_thread_t *kc__thread_self __attribute__((used));
 
 #ifndef __x86_64__
@@ -242,6 +243,7 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 
 static void enters(int i)
 {
+    s.thread[i].current = s.thread[i].root = &outside;
     kc__thread_self = &s.thread[i];
 }
 
