@@ -20,6 +20,8 @@
 #include <errno.h>
 #include <pthread.h>
 
+enum { MOMENT = 64 }; /* looks at a lock that is taken before one stands in line */
+
 typedef struct {
     kc_wait_t wait;
     uint64_t owner; /* I  who will have the mutex */
@@ -49,9 +51,44 @@ uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co)
 
 /* ---- lock ----------------------------------------------------------------------------------- */
 
+/* The owner is a coroutine that another thread of our scheduler runs just now. */
+static bool owner_runs(uint64_t owner)
+{
+    const kc_worker_t *me = kc__worker();
+    const kc_sched_t *s = me ? me->sched : NULL;
+
+    for (int i = 0; s && i <= s->workers; i++) {
+        const kc_worker_t *w = i < s->workers ? s->worker[i] : s->main;
+        if (w != me && (uintptr_t)kc_load_relaxed(&w->running) == owner)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * Most locks are held for a moment. If whoever has it runs, and nobody stands in line, that moment
+ * is waited for: to stand in line would cost two switches here, a wake-up there and the way between
+ * the threads. True: taken.
+ */
+static bool wait_a_moment(kc_line_t *l, uint64_t self)
+{
+    uint64_t seen = kc_load_relaxed(&l->word);
+
+    for (int i = 0; i < MOMENT && !(seen & KC_LINE_BUSY) && (i % 8 != 0 || owner_runs(seen));
+         i++) {
+        kc__relax();
+        seen = kc_load_relaxed(&l->word);
+        if (seen == 0 && kc__line_step(l, &seen, self))
+            return true;
+    }
+    return false;
+}
+
 /* It is not free, or was not a moment ago. w says who asks, and whether it may be cancelled. */
 static KC_NOINLINE int lock_slowly(kc_line_t *l, wait_t *w, kc_time_t deadline)
 {
+    if (wait_a_moment(l, w->owner))
+        return 0;
     uint64_t owner = kc__line_lock(l);
 
     if (owner == 0 || owner == w->owner) {
