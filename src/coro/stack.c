@@ -8,8 +8,9 @@
  *          back to the kernel in batches. Resident memory follows the number in use.
  *
  *          A scheduler's threads have moments with nothing to do: they leave what is too much in
- *          the warm pool, and give it back then (kc__stack_cool). So the end of many coroutines at
- *          once is quick, and the peak is no higher.
+ *          the warm pool, and give it back then (kc__stack_cool), some time after the burst: a page
+ *          that is given back and touched again costs more than all else in the life of a
+ *          coroutine. So bursts that come again are quick, and the peak is no higher.
  *
  * SHAPE    slab: one mapping of up to 64 slots
  *
@@ -48,6 +49,8 @@ enum {
     COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
     STAGGER_STEPS = 31,
     COOL_AT_ONCE = 16,
+    COOL_AFTER = 20000000, /* ns: the next burst may come soon                                */
+    COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do      */
 };
 
 typedef struct slab {
@@ -75,7 +78,8 @@ typedef struct {
     kc_stack_t warm[WARM_MAX]; /* memory that is touched as far as it is needed */
 } pool_t;
 
-static KC_ATOMIC(uint32_t) hot; /* A  bit i: pool i has more warm ones than it should keep */
+static KC_ATOMIC(int64_t) cool_at; /* A  when the next ones may be given back            */
+static KC_ATOMIC(uint32_t) hot;    /* A  bit i: pool i has more warm ones than it should keep */
 
 #define POOL                                                                                      \
     {                                                                                             \
@@ -335,8 +339,12 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
     bool warm = pool->warm_count + count <= (cache->lazy && small ? WARM_MAX : warm_limit(sc));
     for (uint32_t i = 0; warm && i < count; i++)
         pool->warm[(pool->oldest + pool->warm_count++) % WARM_MAX] = pile[i];
-    if (pool->warm_count > warm_limit(sc))
-        kc_store_relaxed(&hot, kc_load_relaxed(&hot) | 1u << sc);
+    uint32_t pools_hot = kc_load_relaxed(&hot);
+    if (pool->warm_count > warm_limit(sc) && !(pools_hot & 1u << sc)) {
+        if (pools_hot == 0)
+            kc_store_relaxed(&cool_at, kc__os_now() + COOL_AFTER);
+        kc_store_relaxed(&hot, pools_hot | 1u << sc);
+    }
     pthread_mutex_unlock(&pool->lock);
     if (!warm)
         make_cold(pool, pile, count);
@@ -344,13 +352,23 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
     memmove(pile, pile + count, cache->pile[sc].count * sizeof *pile);
 }
 
-bool kc__stack_cool(void)
+int64_t kc__stack_cool_at(void)
+{
+    return kc_likely(kc_load_relaxed(&hot) == 0) ? INT64_MAX : kc_load_relaxed(&cool_at);
+}
+
+bool kc__stack_cool(kc_cool_t when)
 {
     uint32_t pools_hot = kc_load_relaxed(&hot);
     kc_stack_t stack[COOL_AT_ONCE];
 
     if (kc_likely(pools_hot == 0))
         return false;
+    int64_t now = when == KC_COOL_NOW ? INT64_MAX : kc__os_now();
+    if (now < kc_load_relaxed(&cool_at))
+        return false;
+    if (when == KC_COOL_BUSY)
+        kc_store_relaxed(&cool_at, now + COOL_PAUSE);
     unsigned sc = (unsigned)__builtin_ctz(pools_hot);
     pool_t *pool = &pools[sc];
     pthread_mutex_lock(&pool->lock);

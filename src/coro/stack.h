@@ -35,9 +35,18 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);
 /* Gives all of a thread's warm stacks to the others. */
 void kc__stack_cache_drain(kc_stack_cache_t *cache);
 
-/* Gives the pages of a few warm stacks back, if there are more than should stay. False: there are
- * not. */
-bool kc__stack_cool(void);
+typedef enum {
+    KC_COOL_BUSY, /* a few now and then: there are other things to do */
+    KC_COOL_IDLE, /* all, some time after the burst                   */
+    KC_COOL_NOW   /* all, at once                                     */
+} kc_cool_t;
+
+/* Gives the pages of a few warm stacks back, if there are more than should stay and it is time.
+ * False: none for now. */
+bool kc__stack_cool(kc_cool_t when);
+
+/* When the next ones may be given back, on kc__os_now's clock; INT64_MAX: there are none. */
+int64_t kc__stack_cool_at(void);
 
 /* The usable range; the guard lies right below low. */
 char *kc__stack_low(kc_stack_t stack);

@@ -287,6 +287,20 @@ static void told(kc_job_t *parent, kc_job_t *child)
     last->next = first->prev = child;
 }
 
+/* Under the lock of its parent: the next ones in the ring do not lie in the cache. Of the next one
+ * its coroutine and its wait are fetched, if they are this thread's, of the one after it its block.
+ */
+static void fetch(const kc_job_t *next)
+{
+    __builtin_prefetch(next->next);
+    __builtin_prefetch(&next->next->refs);
+    if (kc_load_relaxed(&next->task.worker) == kc__worker() &&
+        (kc__job_word(next) & KC_WORD_BODY)) {
+        __builtin_prefetch(next->task.co);
+        __builtin_prefetch(next->task.wait);
+    }
+}
+
 void kc__job_walk(kc_job_t *top)
 {
     kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
@@ -299,8 +313,10 @@ void kc__job_walk(kc_job_t *top)
         if (child && (kc__job_word(child) & KC_WORD_WALKED))
             child = NULL;
         int reason = kc__job_reason_below(at);
-        if (child)
+        if (child) {
+            fetch(child->next);
             kc__job_ref(child);
+        }
         kc__job_unlock(at);
         if (done)
             kc__job_unref(done);

@@ -294,7 +294,7 @@ static kc_time_t next_due(kc_sched_t *s)
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
 static void pump_end(kc_sched_t *s)
 {
-    for (int i = 0; i < 16 && kc__stack_cool(); i++)
+    for (int i = 0; i < 16 && kc__stack_cool(KC_COOL_IDLE); i++)
         ; /* a host's loop does not wait for more than that */
     kc__worker_stop_searching(s->main);
     s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
@@ -543,7 +543,7 @@ int kc_sched_destroy(kc_sched_t *s)
         kc__sight.unwatch(s);
     stop_threads(s, s->workers);
     kc__worker_run_inbox(s->main); /* alarms that were no longer wanted */
-    while (kc__stack_cool())
+    while (kc__stack_cool(KC_COOL_NOW))
         ;
     t->stacks.lazy = false;
     kc__sight.end_trace(s);

@@ -324,7 +324,7 @@ static void share(kc_worker_t *w)
 static KC_NOINLINE bool look_around(kc_worker_t *w)
 {
     w->budget = BUDGET;
-    kc__stack_cool();
+    kc__stack_cool(KC_COOL_BUSY);
     take_due(w);
     share(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
@@ -674,8 +674,10 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
             return;
         kc__relax();
     }
-    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool())
+    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool(KC_COOL_IDLE))
         ;
+    if (kc__stack_cool_at() < until)
+        until = kc__stack_cool_at();
     if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
         until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
     bool searching = w->searching;

@@ -13,7 +13,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static kc_sched_t *make(int workers, uint32_t flags)
 {
@@ -468,5 +471,62 @@ TEST_SLOW(run_expired_does_not_miss_the_end_of_the_last_interval_run, 60000)
     for (int i = 0; i < (kc_test_under_tsan() || kc_test_under_emulation() ? 1000 : 20000); i++)
         CHECK_GE(kc_sched_run_expired(s, kc_now()), 0);
     kc_store_release(&flag, 1);
+    end(s);
+}
+
+/* ---- the memory of a burst ----------------------------------------------------------------- */
+
+/* Resident pages of this process. */
+static long resident(void)
+{
+    long all = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+
+    CHECK(f != NULL);
+    CHECK_EQ(fscanf(f, "%ld %ld", &all, &resident), 2);
+    fclose(f);
+    return resident;
+}
+
+static int waits_for_event(void *event)
+{
+    return kc_event_wait(event);
+}
+
+static int burst(void *arg)
+{
+    enum { MANY = 8000 };
+    kc_event_t event = KC_EVENT_INIT;
+    kc_metrics_t before, now;
+    kc_scope_t s;
+
+    kc_metrics(kc_sched_current(), &before);
+    CHECK_EQ(kc_scope_begin(&s, NULL), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(kc_launch(waits_for_event, &event), 0);
+    do {
+        CHECK_EQ(kc_yield(), 0);
+        kc_metrics(kc_sched_current(), &now);
+    } while (now.spawns < before.spawns + MANY);
+    *(long *)arg = resident();
+    kc_event_set(&event);
+    return kc_scope_end(&s);
+}
+
+TEST_SLOW(the_memory_of_a_burst_returns_while_a_worker_sleeps, 60000)
+{
+    kc_sched_t *s = make(1, 0);
+    kc_job_t *j;
+    long peak = 0;
+
+    if (kc_test_under_asan() || kc_test_under_tsan() || kc_test_under_emulation())
+        SKIP("resident memory is the tool's");
+    long before = resident();
+    CHECK_EQ(kc_launch_job(burst, &peak, &(kc_launch_opts_t){ .sched = s }, &j), 0);
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
+    CHECK_GE(peak - before, 8000);
+    while (resident() - before > 4000) /* the control blocks stay, and the warm ones */
+        sched_yield();
     end(s);
 }
