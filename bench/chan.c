@@ -10,9 +10,9 @@
  * sender of Tokio yields every 128 items, because nothing else stops it before it has sent all;
  * ours does so by itself.
  *
- * Two threads: ours are on worker 0 and on worker 1, Boost's on two threads. Go and Tokio have two
- * threads and decide themselves whether they use both; goroutines that are locked to a thread of
- * their own must.
+ * Two threads: ours are on worker 0 and on worker 1, or may migrate; Boost's are on two threads. Go
+ * and Tokio have two threads and decide themselves whether they use both; goroutines that are
+ * locked to a thread of their own must.
  *
  * Select, one ready: one of four channels with a buffer holds an item, each in its turn; an
  * operation is the send that has brought it there and the select that receives it. Waiting: a
@@ -27,6 +27,7 @@
 #include "peers/tokio.h"
 
 #include <kcoro/chan.h>
+#include <kcoro/job.h>
 #include <kcoro/sched.h>
 
 #include <stdio.h>
@@ -65,6 +66,16 @@ struct run {
     uint64_t n;
 };
 
+static bool free_to_move; /* the sides of this run are bound to no worker, as goroutines are */
+
+static void start(int side, kc_fn_t fn, struct run *r)
+{
+    kc_launch_opts_t opts = { .sched = sched, .flags = KC_JOB_MIGRATE };
+
+    must(free_to_move ? kc_launch_job(fn, r, &opts, NULL)
+                      : kc_sched_submit(sched, place[side], fn, r));
+}
+
 /* Makes the channels, lets the two sides run, one of which may be NULL, and ends all. */
 static void run_both(size_t capacity, uint64_t n, kc_fn_t first, kc_fn_t second)
 {
@@ -74,9 +85,9 @@ static void run_both(size_t capacity, uint64_t n, kc_fn_t first, kc_fn_t second)
     for (int i = 0; i < CHOICES; i++)
         must(kc_chan_create(sizeof(uint64_t), capacity, &r.chan[i]));
     kb_continue();
-    must(kc_sched_submit(sched, place[0], first, &r));
+    start(0, first, &r);
     if (second)
-        must(kc_sched_submit(sched, place[1], second, &r));
+        start(1, second, &r);
     must(kc_sched_run(sched));
     kb_pause();
     for (int i = 0; i < CHOICES; i++)
@@ -124,6 +135,13 @@ static void round_run(void *capacity, uint64_t n)
     run_both(*(size_t *)capacity, n, calling, echoing);
 }
 
+static void round_free_run(void *capacity, uint64_t n)
+{
+    free_to_move = true;
+    round_run(capacity, n);
+    free_to_move = false;
+}
+
 /* ---- stream ---------------------------------------------------------------------------------- */
 
 static int sending(void *arg)
@@ -150,6 +168,13 @@ static int receiving(void *arg)
 static void stream_run(void *capacity, uint64_t n)
 {
     run_both(*(size_t *)capacity, n, sending, receiving);
+}
+
+static void stream_free_run(void *capacity, uint64_t n)
+{
+    free_to_move = true;
+    stream_run(capacity, n);
+    free_to_move = false;
 }
 
 /* ---- select ---------------------------------------------------------------------------------- */
@@ -259,6 +284,7 @@ static void ask_two_threads(void)
     kb_question("round trip, two threads");
     kb_case("kcoro no buffer", round_run, &none);
     kb_case("kcoro buffers of 1", round_run, &one);
+    kb_case("kcoro no buffer, free to move", round_free_run, &none);
     kb_go_case("go no buffer", "round_2");
     kb_go_case("go no buffer, each locked to a thread", "round_locked_2");
     kb_tokio_case("tokio mpsc of 1", "channel_round");
@@ -269,6 +295,7 @@ static void ask_two_threads(void)
 
     kb_question("stream, a buffer of 128, two threads");
     kb_case("kcoro", stream_run, &some);
+    kb_case("kcoro, free to move", stream_free_run, &some);
     kb_go_case("go", "stream_2");
     kb_go_case("go, each locked to a thread", "stream_locked_2");
     kb_tokio_case("tokio mpsc", "channel_stream");

@@ -287,20 +287,6 @@ static void told(kc_job_t *parent, kc_job_t *child)
     last->next = first->prev = child;
 }
 
-/* Under the lock of its parent: the next ones in the ring do not lie in the cache. Of the next one
- * its coroutine and its wait are fetched, if they are this thread's, of the one after it its block.
- */
-static void fetch(const kc_job_t *next)
-{
-    __builtin_prefetch(next->next);
-    __builtin_prefetch(&next->next->refs);
-    if (kc_load_relaxed(&next->task.worker) == kc__worker() &&
-        (kc__job_word(next) & KC_WORD_BODY)) {
-        __builtin_prefetch(next->task.co);
-        __builtin_prefetch(next->task.wait);
-    }
-}
-
 void kc__job_walk(kc_job_t *top)
 {
     kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
@@ -314,7 +300,7 @@ void kc__job_walk(kc_job_t *top)
             child = NULL;
         int reason = kc__job_reason_below(at);
         if (child) {
-            fetch(child->next);
+            __builtin_prefetch(child->next->next); /* long rings do not lie in the cache */
             kc__job_ref(child);
         }
         kc__job_unlock(at);
