@@ -93,7 +93,7 @@ int kc_broadcast_send(kc_broadcast_t *b, const void *item)
     kc__item_copy(slot(b, b->sent++), item, b->item_size);
     kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
     kc__line_unlock(&b->line, 0);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
     return 0;
 }
 
@@ -104,7 +104,7 @@ void kc_broadcast_close(kc_broadcast_t *b)
     b->closed = true;
     kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
     kc__line_unlock(&b->line, 0);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
 }
 
 /* ---- subscribers ---------------------------------------------------------------------------- */

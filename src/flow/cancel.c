@@ -442,9 +442,7 @@ bool kc_cancelled(void)
 
 int kc_check(void)
 {
-    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
-
-    return co && kc__job_stopped(kc__job_of(co->task)) ? kc__job_cancelled_here(co) : 0;
+    return kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
 }
 
 int kc_cancel_reason(void)

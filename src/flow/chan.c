@@ -287,11 +287,12 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, con
     kc__chan_check(c, call);
     if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
         return -EINVAL;
-    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
-        return kc__job_cancelled_here(co);
+    int rc = kc__job_may_wait(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
     for (;;) {
         kc__spin_lock(&c->lock);
-        int rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
+        rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
         if (rc == -EAGAIN)
             return stand_in_line(c, op, item, deadline);
         kc__spin_unlock(&c->lock);
@@ -411,29 +412,25 @@ int kc_chan_try_recv(kc_chan_t *c, void *item)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-/* With the lock: all in a line hear that it is closed. Returns them, in front of `others`. */
-static kc_link_t *turn_away(kc_link_t **line, kc_link_t *others)
+/* With the lock: all in a line hear that it is closed. As kc__wait_append. */
+static kc_link_t **turn_away(kc_link_t **line, kc_link_t **end)
 {
     kc_turn_t *turn;
 
     while ((turn = claim_first(line)) != NULL) {
         turn->rc = -EPIPE;
-        turn->wait->link.next = others;
-        others = &turn->wait->link;
+        end = kc__wait_append(end, turn->wait);
     }
-    return others;
+    return end;
 }
 
 void kc_chan_close(kc_chan_t *c)
 {
     kc__chan_check(c, "kc_chan_close");
+    kc_link_t *claimed = NULL;
     kc__spin_lock(&c->lock);
     c->closed = true;
-    kc_link_t *woken = turn_away(&c->senders, turn_away(&c->receivers, NULL));
+    turn_away(&c->senders, turn_away(&c->receivers, &claimed));
     kc__spin_unlock(&c->lock);
-    while (woken) {
-        kc_wait_t *w = kc__wait_of(woken);
-        woken = woken->next;
-        kc__wait_wake(w);
-    }
+    kc__wait_wake_all(claimed);
 }

@@ -370,12 +370,10 @@ static kc_link_t *claim_waiters(kc_job_t *j)
     kc_link_t *claimed = NULL, **end = &claimed;
 
     while (j->waiters) {
-        kc_link_t *l = j->waiters;
-        kc__wait_unlink(&j->waiters, l);
-        if (kc__wait_claim_own(kc__wait_of(l), 0)) {
-            *end = l;
-            end = &l->next;
-        }
+        kc_wait_t *w = kc__wait_of(j->waiters);
+        kc__wait_unlink(&j->waiters, &w->link);
+        if (kc__wait_claim_own(w, 0))
+            end = kc__wait_append(end, w);
     }
     return claimed;
 }

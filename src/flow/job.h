@@ -260,6 +260,15 @@ void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end);
 /* At a suspension point of a body that is cancelled: -ECANCELED, or it is unwound. */
 int kc__job_cancelled_here(kcoro_t *co);
 
+/* At the entry of a call that suspends, of the caller whose job's coroutine is co: 0, or as
+ * kc__job_cancelled_here. co is NULL: a plain thread, which nobody cancels. */
+KC_INLINE int kc__job_may_wait(kcoro_t *co)
+{
+    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
+        return kc__job_cancelled_here(co);
+    return 0;
+}
+
 /* ---- launch.c ------------------------------------------------------------------------------ */
 
 /* A child of the current job, with all defaults. As kc_launch_job. */

@@ -125,26 +125,15 @@ KC_INLINE kc_wait_t *kc__line_take(kc_line_t *l)
     return NULL;
 }
 
-/* With the lock: the first `most` in line, claimed and out of it, linked by next. */
+/* With the lock: the first `most` in line, claimed and out of it: a list for kc__wait_wake_all. */
 KC_INLINE kc_link_t *kc__line_take_some(kc_line_t *l, uint64_t most)
 {
     kc_link_t *taken = NULL, **end = &taken;
 
     for (kc_wait_t *w; most > 0 && (w = kc__line_take(l)) != NULL; most--) {
-        *end = &w->link;
-        end = &w->link.next;
+        end = kc__wait_append(end, w);
     }
-    return taken; /* the last one's next is NULL, as that of all that are in no ring */
-}
-
-/* Without the lock: they go on. */
-KC_INLINE void kc__line_wake(kc_link_t *taken)
-{
-    while (taken) {
-        kc_link_t *next = taken->next;
-        kc__wait_wake(kc__wait_of(taken));
-        taken = next;
-    }
+    return taken;
 }
 
 /* What a wait that has not been claimed by an owner returns to the user. */

@@ -110,12 +110,13 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
 
     if (kc_unlikely(!m))
         return -EINVAL;
-    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
-        return kc__job_cancelled_here(co);
+    int rc = kc__job_may_wait(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
     if (kc_unlikely(!kc__line_step(l, &seen, self))) {
         wait_t w;
         w.owner = self;
-        int rc = kc__wait_begin(&w.wait, KC_WAIT_MUTEX, m);
+        rc = kc__wait_begin(&w.wait, KC_WAIT_MUTEX, m);
         if (rc == 0)
             rc = lock_slowly(l, &w, deadline);
         if (rc != 0)
@@ -262,7 +263,7 @@ static void cond_wake(kc_cond_t *c, uint64_t most, const char *call)
     uint64_t own = kc__line_lock(l);
     kc_link_t *taken = kc__line_take_some(l, most);
     kc__line_unlock(l, own);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
 }
 
 void kc_cond_signal(kc_cond_t *c)

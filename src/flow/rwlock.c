@@ -49,8 +49,7 @@ static kc_link_t *let_in(kc_line_t *l, uint64_t *own)
         if (!kc__wait_claim_own(w, 0))
             continue;
         *own = writes ? kc_container_of(w, wait_t, wait)->owner | WRITER : *own + ONE_READER;
-        *end = &w->link;
-        end = &w->link.next;
+        end = kc__wait_append(end, w);
     }
     return in;
 }
@@ -60,7 +59,7 @@ static void unlock_and_wake(kc_line_t *l, uint64_t own)
     kc_link_t *in = let_in(l, &own);
 
     kc__line_unlock(l, own);
-    kc__line_wake(in);
+    kc__wait_wake_all(in);
 }
 
 /* The caller has it to write. */
@@ -110,12 +109,13 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
 
     if (kc_unlikely(!lock))
         return -EINVAL;
-    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
-        return kc__job_cancelled_here(co);
+    int rc = kc__job_may_wait(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
     if (kc_unlikely(!try(l, write, self))) {
         wait_t w;
         w.owner = self;
-        int rc = kc__wait_begin(&w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
+        rc = kc__wait_begin(&w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
         if (rc == 0)
             rc = wait_for(l, &w, deadline);
         if (rc != 0)

@@ -183,8 +183,8 @@ static int choose(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
 
     if (rc != 0)
         return rc;
-    if (timeout > 0 && co && kc_unlikely(kc__job_stopped(kc__job_of(co->task))))
-        return kc__job_cancelled_here(co);
+    if (timeout > 0 && kc_unlikely((rc = kc__job_may_wait(co)) != 0))
+        return rc;
     select_t s = { .cases = cases, .n = n, .first = biased || n == 1 ? 0 : any_of(n) };
     rc = try_each(&s);
     if (rc >= 0 && timeout > 0)

@@ -34,14 +34,9 @@ static kc_line_t *line_of(void *object, const char *call)
     return object;
 }
 
-/* The job of the caller is cancelled: -ECANCELED, or it does not return. */
-static int check_cancel(void)
+static int may_wait(void)
 {
-    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
-
-    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
-        return kc__job_cancelled_here(co);
-    return 0;
+    return kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
 }
 
 /* ---- semaphore ------------------------------------------------------------------------------ */
@@ -66,7 +61,7 @@ static int sem_acquire(kc_sem_t *s, kc_time_t deadline)
 
     if (kc_unlikely(!s))
         return -EINVAL;
-    int rc = check_cancel();
+    int rc = may_wait();
     if (kc_unlikely(rc != 0) || kc_likely(sem_try(l)))
         return rc;
     rc = kc__wait_begin(&w, KC_WAIT_SEM, s);
@@ -118,7 +113,7 @@ void kc_sem_release(kc_sem_t *s, uint32_t n)
     for (kc_link_t *w = taken; w; w = w->next)
         own -= ONE;
     kc__line_unlock(l, own);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
 }
 
 /* ---- latch ---------------------------------------------------------------------------------- */
@@ -129,7 +124,7 @@ static void open_for_all(kc_line_t *l, uint64_t own)
     kc_link_t *taken = kc__line_take_some(l, UINT64_MAX);
 
     kc__line_unlock(l, own);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
 }
 
 static bool latch_is_open(uint64_t word)
@@ -167,7 +162,7 @@ static int wait_open(kc_line_t *l, bool (*is_open)(uint64_t word), kc_wait_kind_
 
     if (kc_unlikely(!l))
         return -EINVAL;
-    int rc = check_cancel();
+    int rc = may_wait();
     if (rc != 0 || is_open(kc__line_look(l)))
         return rc;
     rc = kc__wait_begin(&w, kind, l);
@@ -205,7 +200,7 @@ int kc_latch_arrive_and_wait(kc_latch_t *l)
     if (!l)
         return -EINVAL;
     if (count_down((kc_line_t *)l, "kc_latch_arrive_and_wait"))
-        return check_cancel();
+        return may_wait();
     return kc_latch_wait(l);
 }
 
@@ -320,13 +315,11 @@ static void meet(kc_line_t *l)
         kc_wait_t *w = kc__wait_of(l->first);
         kc__wait_unlink(&l->first, &w->link);
         kc_container_of(w, meeting_t, wait)->met = true;
-        if (kc__wait_claim_own(w, 0)) {
-            *end = &w->link;
-            end = &w->link.next;
-        }
+        if (kc__wait_claim_own(w, 0))
+            end = kc__wait_append(end, w);
     }
     kc__line_unlock(l, 0);
-    kc__line_wake(taken);
+    kc__wait_wake_all(taken);
 }
 
 int kc_barrier_wait(kc_barrier_t *b)

@@ -84,9 +84,7 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
     kcoro_t *co = kc__task_coroutine(t->current);
 
     kc__wait_init(w, t, co, kind, object, false);
-    return co && kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)
-               ? kc__job_cancelled_here(co)
-               : 0;
+    return kc__job_may_wait(co);
 }
 
 /* The time has come, on the thread of the coroutine. */
@@ -177,7 +175,7 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, const char *call)
     kc__wait_check_more(call);
     if (!kc__job_stopped(kc__job_of(co->task)))
         kc__worker_yield(t, co);
-    return kc__job_stopped(kc__job_of(co->task)) ? kc__job_cancelled_here(co) : 0;
+    return kc__job_may_wait(co);
 }
 
 KC_INLINE int yield(const char *call)

@@ -50,8 +50,6 @@ typedef enum {
 const char *kc__wait_name(kc_wait_kind_t kind);
 const char *kc__wait_call(kc_wait_kind_t kind); /* the function by which one waits for it */
 
-KC_COLD void kc__wait_check_more(const char *call);
-
 /* A place in a ring, whose first is the oldest. next is NULL: in none. */
 typedef struct kc_link {
     struct kc_link *next, *prev;
@@ -76,7 +74,10 @@ KC_INLINE kc_wait_t *kc__wait_of(kc_link_t *link)
     return kc_container_of(link, kc_wait_t, link);
 }
 
-/* The caller, whose coroutine is co, may wait. In a handler it may not: aborts, and names call. */
+/* The caller, whose coroutine is co, may wait. In a handler it may not: aborts, and names call.
+ * The handler may be one of a coroutine that is no plain body: then a closer look is needed. */
+KC_COLD void kc__wait_check_more(const char *call);
+
 KC_INLINE void kc__wait_check(const kcoro_t *co, const char *call)
 {
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
@@ -86,8 +87,9 @@ KC_INLINE void kc__wait_check(const kcoro_t *co, const char *call)
 /* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 
-/* The same, for one who brings w what it has waited for: if w is of the caller's thread, it goes on
- * at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none. */
+/* As kc__wait_wake, by one who has brought w what it has waited for: if w is of the caller's thread,
+ * it goes on at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none.
+ */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
 
 /* The caller has done something that often waits, without waiting: now and then others run. */
@@ -244,5 +246,24 @@ KC_INLINE void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
 }
 
 #endif
+
+/*
+ * Those who are claimed under a lock and woken without it, in the order in which they came: a list
+ * linked by next, which is NULL in all that are in no ring. Appends one; returns the new end.
+ */
+KC_INLINE kc_link_t **kc__wait_append(kc_link_t **end, kc_wait_t *w)
+{
+    *end = &w->link;
+    return &w->link.next;
+}
+
+KC_INLINE void kc__wait_wake_all(kc_link_t *claimed)
+{
+    while (claimed) {
+        kc_wait_t *w = kc__wait_of(claimed);
+        claimed = claimed->next;
+        kc__wait_wake(w);
+    }
+}
 
 #endif
