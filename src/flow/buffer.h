@@ -76,13 +76,18 @@ KC_INLINE unsigned char *kc__buffer_slot(const kc_buffer_t *b, kc_chunk_t *chunk
     return chunk->items + i * b->item_size;
 }
 
+/* Where the slot after this one is in the ring of a bounded one. */
+KC_INLINE size_t kc__buffer_after(const kc_buffer_t *b, size_t i)
+{
+    return i + 1 < b->slots ? i + 1 : 0;
+}
+
 KC_INLINE void kc__buffer_push(kc_buffer_t *b, const void *item)
 {
     if (kc_unlikely(b->tail == b->slots))
         kc__buffer_next_to_fill(b);
-    kc__item_copy(kc__buffer_slot(b, b->last, b->tail++), item, b->item_size);
-    if (!b->unlimited && b->tail == b->slots)
-        b->tail = 0;
+    kc__item_copy(kc__buffer_slot(b, b->last, b->tail), item, b->item_size);
+    b->tail = b->unlimited ? b->tail + 1 : kc__buffer_after(b, b->tail);
     kc_store_relaxed(&b->count, kc__buffer_count(b) + 1);
 }
 
@@ -102,11 +107,9 @@ KC_INLINE void kc__buffer_pop(kc_buffer_t *b, void *item)
     if (item)
         kc__item_copy(item, oldest, b->item_size);
     size_t left = kc__buffer_count(b) - 1;
-    b->head++;
+    b->head = b->unlimited ? b->head + 1 : kc__buffer_after(b, b->head);
     if (b->unlimited && left == 0) /* then there is one chunk, which is used again */
         b->head = b->tail = 0;
-    else if (b->head == b->slots && !b->unlimited)
-        b->head = 0;
     kc_store_relaxed(&b->count, left);
 }
 

@@ -336,7 +336,7 @@ KC_INLINE bool quickly(kc_chan_t *c, int op, void *item)
         uint64_t *slot = (uint64_t *)(void *)b->first->items + *at;
         memcpy(op == KC_SEND ? (void *)slot : item, op == KC_SEND ? item : (void *)slot,
                sizeof *slot);
-        *at = *at + 1 < b->slots ? *at + 1 : 0;
+        *at = kc__buffer_after(b, *at);
         kc_store_relaxed(&b->count, op == KC_SEND ? count + 1 : count - 1);
         t->worker->credit--;
     }

@@ -15,8 +15,8 @@
  *
  *          Those who pass a select that has claimed itself take it for gone and stand in line: when
  *          it begins again it finds them there. It begins again only if what it saw was taken by
- *          another, or by a select that has claimed itself at the same time; their next tries begin
- *          at random cases.
+ *          another, or by a select that has claimed itself at the same time; both try again after
+ *          a pause of random length.
  *
  * WHY NOT  Lock all channels at once, in the order of their addresses: n log n, and all of them are
  *          held while one is looked at.
@@ -156,9 +156,18 @@ static int attempt(select_t *s, kc_time_t deadline)
     return (int)i;
 }
 
+/* Two selects of two threads, each of which has claimed itself to do the other's case, have done
+ * nothing. A pause of random length, longer each time, keeps them from going on like this. */
+static void step_aside(unsigned tries)
+{
+    for (size_t n = any_of((size_t)1 << (tries < 8 ? tries : 8)); n > 0; n--)
+        kc__relax();
+}
+
 static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadline)
 {
     kc_turn_t few[FEW];
+    unsigned tries = 0;
     int rc;
 
     s->turns = s->n <= FEW ? few : kc__alloc(s->n * sizeof *s->turns);
@@ -166,8 +175,10 @@ static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadlin
         return -ENOMEM;
     do {
         rc = co && kc__job_stopped(kc__job_of(co->task)) ? -ECANCELED : attempt(s, deadline);
-        if (rc == -EAGAIN && !biased)
-            s->first = any_of(s->n);
+        if (rc == -EAGAIN) {
+            s->first = biased ? 0 : any_of(s->n);
+            step_aside(tries++);
+        }
     } while (rc == -EAGAIN);
     if (s->turns != few)
         kc__free(s->turns);
