@@ -343,7 +343,7 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
     if (pool->warm_count > warm_limit(sc) && !(pools_hot & 1u << sc)) {
         if (pools_hot == 0)
             kc_store_relaxed(&cool_at, kc__os_now() + COOL_AFTER);
-        kc_store_relaxed(&hot, pools_hot | 1u << sc);
+        kc_add_relaxed(&hot, 1u << sc); /* the bit, which only the holder of this lock changes */
     }
     pthread_mutex_unlock(&pool->lock);
     if (!warm)
@@ -379,8 +379,8 @@ bool kc__stack_cool(kc_cool_t when)
         pool->oldest = (pool->oldest + 1) % WARM_MAX;
     }
     pool->warm_count -= n;
-    if (n == much)
-        kc_store_relaxed(&hot, kc_load_relaxed(&hot) & ~(1u << sc));
+    if (n == much && kc_load_relaxed(&hot) & 1u << sc) /* not by another meanwhile */
+        kc_add_relaxed(&hot, -(1u << sc));
     pthread_mutex_unlock(&pool->lock);
     if (n > 0)
         make_cold(pool, stack, n);
