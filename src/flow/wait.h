@@ -87,9 +87,9 @@ KC_INLINE void kc__wait_check(const kcoro_t *co, const char *call)
 /* A wait of the caller. -ECANCELED: its job is effectively cancelled (or does not return). */
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 
-/* As kc__wait_wake, by one who has brought w what it has waited for: if w is of the caller's thread,
- * it goes on at once, and the caller behind all others. co: the caller's job's coroutine; NULL: none.
- */
+/* As kc__wait_wake, by one who has brought w what it has waited for: if w is of the caller's
+ * thread, it goes on at once, and the caller behind all others. co: the caller's job's coroutine;
+ * NULL: it has none. */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
 
 /* The caller has done something that often waits, without waiting: now and then others run. */
