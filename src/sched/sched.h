@@ -130,10 +130,9 @@ struct kc_worker {
     int index;          /* I  0...workers-1, or KC_MAIN                                      */
     int bit;            /* I  in sched->idle                                                 */
     uint64_t bits;      /* I  of all ways in which it may sleep                              */
-    uint32_t budget;    /* O  switches until the timers are looked at           */
+    uint32_t budget;    /* O  switches until the timers are looked at                        */
     uint32_t credit;    /* O  what may be done without waiting until others run */
     uint32_t starts;    /* O  counts tries to start something: every so often the oldest */
-    uint32_t turn;      /* O  counts starts and switches, for fairness between the queues    */
     uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
     uint64_t random;    /* O  whom to steal from                                             */
     bool searching;     /* O  counted in sched->idle                                         */

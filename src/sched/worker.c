@@ -38,8 +38,8 @@
 #include <errno.h>
 
 enum {
-    BUDGET = 61, /* switches between two looks at the timers */
-    FRESH_EVERY = 8,
+    BUDGET = 64,     /* switches between two looks at the timers */
+    FRESH_EVERY = 8, /* of them one begins with what has not started */
     OLDEST_EVERY = 16,
     SPINS = 200,
     SHARED = 8, /* how many are looked at for one that may go to a worker that sleeps */
@@ -337,6 +337,7 @@ static KC_NOINLINE bool look_around(kc_worker_t *w)
 /* The same when there is more to it than to take the next one. */
 static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 {
+    bool fresh_first = w->budget % FRESH_EVERY == 0;
     kcoro_t *co;
 
     if (!kc__mpsc_empty(&w->inbox))
@@ -349,7 +350,7 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
                 return co;
             continue;
         }
-        if (++w->turn % FRESH_EVERY == 0 && (co = start_fresh(w)))
+        if (fresh_first && (co = start_fresh(w)))
             return co;
         if ((co = pop_ready(w)) || (co = start_fresh(w)))
             return co;
@@ -358,13 +359,20 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
     return NULL;
 }
 
+/* The next turn is one like most: there is nothing to be looked at but who is ready. */
+KC_INLINE bool plain_turn(const kc_worker_t *w)
+{
+    return kc_likely((w->budget - 1) % FRESH_EVERY != 0) && kc_likely(kc__mpsc_empty(&w->inbox)) &&
+           kc_likely(!w->oracle);
+}
+
 /* The next coroutine that may run here; NULL: none. */
 KC_INLINE kcoro_t *next(kc_worker_t *w)
 {
-    if (kc_likely(--w->budget > 0) && kc_likely(kc__mpsc_empty(&w->inbox)) && w->ready.head &&
-        kc_likely(++w->turn % FRESH_EVERY != 0) && kc_likely(!w->oracle))
-        return pop_ready(w);
-    return next_with_care(w);
+    bool plain = w->ready.head && plain_turn(w);
+
+    w->budget--;
+    return plain ? pop_ready(w) : next_with_care(w);
 }
 
 /* ---- suspending ---------------------------------------------------------------------------- */
@@ -402,10 +410,35 @@ KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
     return kc__coro_switch(t, me, to);
 }
 
+static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
+{
+    return leave(t, co);
+}
+
+/*
+ * Most turns are like this: another is ready, and nothing else is to be done. They make no call but
+ * the last one, so they save no registers. No trace is written, co is no coroutine inside a body.
+ */
+KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co)
+{
+    return kc_likely(w->ready.head != NULL) && plain_turn(w) && kc_likely(t->current == co) &&
+           kc_likely(!w->once) && kc_likely(kc_load_relaxed(&w->sched->recorder) == NULL);
+}
+
+KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro_t *run)
+{
+    w->budget--;
+    kc_store_relaxed(&w->running, run);
+    kc__worker_count(w, KC_COUNT_SWITCHES);
+    return kc__coro_switch(t, co, entry_of(run));
+}
+
 int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
 {
+    kc_worker_t *w = t->worker;
+
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    return leave(t, co);
+    return quick_turn(t, w, co) ? take_quick_turn(t, w, co, pop_ready(w)) : leave_with_care(t, co);
 }
 
 /* Like leave, but co is PARKED, or READY already. */
@@ -414,11 +447,10 @@ int kc__worker_leave_parked(kc_thread_t *t, kcoro_t *co)
     return leave(t, co);
 }
 
-int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
+static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
-    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
     if (kc_unlikely(w->once))
         kc__queue_push(&w->sched->again, &co->block);
     else
@@ -430,6 +462,17 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
         return -ECANCELED;
     }
     return kc__coro_switch(t, me, to);
+}
+
+int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
+{
+    kc_worker_t *w = t->worker;
+
+    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    if (!quick_turn(t, w, co))
+        return yield_with_care(t, co);
+    make_ready(w, co);
+    return take_quick_turn(t, w, co, pop_ready(w));
 }
 
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -446,11 +489,9 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 /* May one that is not the next in the queues run? It counts as a turn. */
 KC_INLINE bool may_jump_in(kc_worker_t *w)
 {
-    if (w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
-        (w->turn + 1) % FRESH_EVERY == 0)
+    if (!plain_turn(w))
         return false;
     w->budget--;
-    w->turn++;
     return true;
 }
 
@@ -506,15 +547,12 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
     kcoro_t *to = NULL;
 
     /* Nobody else is ready: if one waits for this end, it goes on at once. */
-    if (!w->ready.head && w->budget > 1 && kc__mpsc_empty(&w->inbox) && !w->oracle &&
-        (w->turn + 1) % FRESH_EVERY != 0)
+    if (!w->ready.head && plain_turn(w))
         to = kc__task_host.heir(task);
-    if (to) {
+    if (to)
         w->budget--;
-        w->turn++;
-    } else {
+    else
         to = next(w);
-    }
     to = to == t->root ? NULL : to;
     kc__worker_runs(w, to);
     kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task);
@@ -736,7 +774,6 @@ void kc__worker_reset(kc_worker_t *w)
 {
     w->budget = BUDGET;
     w->credit = KC_CREDIT;
-    w->turn = 0;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;

@@ -458,14 +458,16 @@ TEST(sleep_never_returns_early)
     CHECK_GE(kc_now() - start, KC_MS(1));
 }
 
-/* ---- S7: fairness
- * ------------------------------------------------------------------------------------ */
+/* ---- S7: fairness --------------------------------------------------------------------------- */
 
 static KC_ATOMIC(int) done;
+
+static KC_ATOMIC(int) yielders;
 
 static int yields_until_done(void *arg)
 {
     (void)arg;
+    kc_add_relaxed(&yielders, 1);
     while (!kc_load_relaxed(&done))
         kc_yield();
     return 0;
@@ -499,8 +501,44 @@ TEST(nobody_who_keeps_yielding_or_spawning_starves_the_others)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
-/* ---- S8: stop; S9: foreign threads
- * ------------------------------------------------------------------- */
+static int sets_done_at_once(void *arg)
+{
+    (void)arg;
+    kc_store_relaxed(&done, 1);
+    return 0;
+}
+
+/* Beside another that keeps yielding: so there is always one that is ready. */
+static int submits_and_yields(void *arg)
+{
+    int yields = 0;
+
+    while (kc_load_relaxed(&yielders) == 0)
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(kc_sched_submit(kc_sched_current(), *(kc_affinity_t *)arg, sets_done_at_once, NULL),
+             0);
+    for (; !kc_load_relaxed(&done); yields++)
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_LE(yields, 8);
+    return 0;
+}
+
+TEST(a_task_starts_after_a_few_switches_though_others_are_ready_all_the_time)
+{
+    kc_affinity_t where[] = { KC_MAIN, KC_WORKER };
+
+    for (int i = 0; i < 2; i++) {
+        kc_sched_t *s = make(KC_NO_WORKERS, 0);
+        kc_store_relaxed(&done, 0);
+        kc_store_relaxed(&yielders, 0);
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, submits_and_yields, &where[i]), 0);
+        CHECK_EQ(kc_sched_submit(s, KC_MAIN, yields_until_done, NULL), 0);
+        run(s);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+    }
+}
+
+/* ---- S8: stop; S9: foreign threads ---------------------------------------------------------- */
 
 static int stops(void *arg)
 {
