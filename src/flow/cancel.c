@@ -287,6 +287,24 @@ static void told(kc_job_t *parent, kc_job_t *child)
     last->next = first->prev = child;
 }
 
+/* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the one
+ * after the next what it waits by is fetched, if that is on this thread (so nobody else writes it),
+ * and of its successor the job itself. */
+static void fetch_ahead(const kc_job_t *child)
+{
+    const kc_job_t *second = child->next->next, *third = second->next;
+    const kc_task_t *task = &second->task;
+
+    if (kc_load_relaxed(&task->kind) != KC_WAIT_NONE &&
+        kc_load_relaxed(&task->worker) == kc__worker()) {
+        __builtin_prefetch(task->co);
+        __builtin_prefetch(task->wait);
+        __builtin_prefetch((const char *)task->wait + KC_CACHE_LINE);
+    }
+    __builtin_prefetch(third);
+    __builtin_prefetch((const char *)third + KC_CACHE_LINE);
+}
+
 void kc__job_walk(kc_job_t *top)
 {
     kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
@@ -300,7 +318,7 @@ void kc__job_walk(kc_job_t *top)
             child = NULL;
         int reason = kc__job_reason_below(at);
         if (child) {
-            __builtin_prefetch(child->next->next); /* long rings do not lie in the cache */
+            fetch_ahead(child);
             kc__job_ref(child);
         }
         kc__job_unlock(at);
