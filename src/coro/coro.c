@@ -315,7 +315,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, 
 
     if (kc_likely(co != NULL)) {
         kc_store_relaxed(&co->state, KCORO_READY);
-        kc_store_relaxed(&co->owner, UINT32_MAX); /* no thread has this serial: see runs_at_once */
+        kc_store_relaxed(&co->claim, KC_CLAIM_OPEN); /* so nobody is its owner: see runs_at_once */
         coro_make_frame(co);
     }
     return co;
@@ -657,7 +657,7 @@ kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64
         return NULL;
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     block_init(co, KC_CORO_TASK, KCORO_RUNNING);
-    kc_store_relaxed(&co->owner, UINT32_MAX);
+    kc_store_relaxed(&co->claim, KC_CLAIM_OPEN);
     co->stack = me->stack;
     co->fn = NULL;
     co->task = task;

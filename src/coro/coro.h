@@ -32,6 +32,16 @@ enum {
     KC_CORO_MIGRATES = 16
 };
 
+/*
+ * kcoro.claim: whether what a scheduler's coroutine waits for has come (flow/wait.h). It lies here
+ * and not in the frame that waits, so that a cancel of very many does not touch their stacks. No
+ * thread has such a serial, so none can resume it.
+ */
+#define KC_CLAIM_OPEN UINT32_MAX            /* it waits, or has not waited yet */
+#define KC_CLAIM_FIRM (UINT32_MAX - 1)      /* it waits, and cancellation does not end that */
+#define KC_CLAIM_TAKEN (UINT32_MAX - 2)     /* it has come */
+#define KC_CLAIM_CANCELLED (UINT32_MAX - 3) /* it will not come */
+
 /* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */
 struct kc_coro_host {
@@ -53,11 +63,14 @@ struct kcoro {
                                        floating-point control. Stack gone: how much was used   */
     kcoro_t *resumer;          /* O   where yield goes; NULL: the root, or in its last cleanups */
     KC_ATOMIC(uint32_t) state; /* A   kcoro_state_t or KC_CORO_CALLING                        */
-    KC_ATOMIC(uint32_t) owner; /* A   serial of the thread that resumed it first; 0: none yet */
-    kc_gate_t gate;            /* A   park against unpark                                     */
-    KC_ATOMIC(uint32_t) refs;  /* A                                                           */
-    kc_stack_t stack;          /* O   0: given back, or the root                              */
-    kc_tool_t tool;            /* O                                                           */
+    union {
+        KC_ATOMIC(uint32_t) owner; /* A  serial of the thread that resumed it first; 0: none yet */
+        KC_ATOMIC(uint32_t) claim; /* A  TASK: whether its wait has ended, KC_CLAIM_...        */
+    };
+    kc_gate_t gate;           /* A   park against unpark                                     */
+    KC_ATOMIC(uint32_t) refs; /* A                                                           */
+    kc_stack_t stack;         /* O   0: given back, or the root                              */
+    kc_tool_t tool;           /* O                                                           */
     union {
         kcoro_fn_t fn;  /* I                                                                 */
         kcoro_t *inner; /* O  TASK, at rest: the coroutine inside it that waits, mostly itself */

@@ -43,7 +43,7 @@ static void stop_body(kc_job_t *j)
     if (co->task != task)
         return; /* an inner scope is the current one, and is told by itself */
     if (kc_load_relaxed(&task->kind) != KC_WAIT_NONE)
-        kc__wait_cancel(task->wait);
+        kc__wait_cancel(task);
     else if (kc_load_relaxed(&co->state) == KCORO_SUSPENDED && co != kc__thread()->current)
         kc__coro_set_result(co, -ECANCELED); /* it has yielded, and is queued */
 }
@@ -288,7 +288,7 @@ static void told(kc_job_t *parent, kc_job_t *child)
 }
 
 /* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the one
- * after the next what it waits by is fetched, if that is on this thread (so nobody else writes it),
+ * after the next its coroutine is fetched, if it waits on this thread (so nobody else writes that),
  * and of its successor the job itself. */
 static void fetch_ahead(const kc_job_t *child)
 {
@@ -296,11 +296,8 @@ static void fetch_ahead(const kc_job_t *child)
     const kc_task_t *task = &second->task;
 
     if (kc_load_relaxed(&task->kind) != KC_WAIT_NONE &&
-        kc_load_relaxed(&task->worker) == kc__worker()) {
+        kc_load_relaxed(&task->worker) == kc__worker())
         __builtin_prefetch(task->co);
-        __builtin_prefetch(task->wait);
-        __builtin_prefetch((const char *)task->wait + KC_CACHE_LINE);
-    }
     __builtin_prefetch(third);
     __builtin_prefetch((const char *)third + KC_CACHE_LINE);
 }

@@ -143,7 +143,7 @@ static bool any_but(kc_link_t *line, const kc_wait_t *self)
     if (l)
         do {
             kc_wait_t *w = turn_of(l)->wait;
-            if (w != self && kc_load_relaxed(&w->word) == 0)
+            if (w != self && kc__wait_open(w))
                 return true;
             l = l->next;
         } while (l != line);
@@ -263,8 +263,7 @@ KC_INLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline
     kc_wait_t w;
     kc_turn_t turn = { .wait = &w, .item = item, .only = true };
 
-    kc__wait_begin_firm(&w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
-    w.firm = false;
+    kc__wait_begin_checked(&w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
     kc__wait_link(kc__chan_line(c, op), &turn.link);
     kc__spin_unlock(&c->lock);
     int rc = kc__wait_commit(&w, deadline);

@@ -96,8 +96,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
         return join_cancelled(j, co);
     if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
         return kc__job_result(j);
-    kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
-    w.firm = false;
+    kc__wait_begin_checked(&w, KC_WAIT_JOIN, j);
     if (!enqueue(j, &w))
         return kc__job_result(j);
     int rc = kc__wait_commit(&w, deadline);

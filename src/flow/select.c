@@ -133,8 +133,7 @@ static int attempt(select_t *s, kc_time_t deadline)
     int rc = STANDS;
     kc_wait_t w;
 
-    kc__wait_begin_firm(&w, KC_WAIT_SELECT, s->cases);
-    w.firm = false;
+    kc__wait_begin_checked(&w, KC_WAIT_SELECT, s->cases);
     for (size_t k = 0; k < s->n; k++)
         s->turns[k].index = -1;
     for (size_t k = 0; k < s->n && rc == STANDS; k++, i = i + 1 < s->n ? i + 1 : 0)

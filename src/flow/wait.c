@@ -10,8 +10,9 @@
  *          no atomic operation to be found by a cancel, and no second look after it was published:
  *          the notice is read by the same thread, when the coroutine has left.
  *
- * SHAPE    word   0 --claim--> 1 --wake--> the coroutine is in a ready queue or inbox
- *                                \--wake--> KC_DONE  (a plain thread)
+ * SHAPE    claim of the coroutine   OPEN, FIRM --claim--> TAKEN     --wake--> it is in a ready
+ *                                   OPEN      --cancel--> CANCELLED           queue or inbox
+ *          word of a plain thread   0 --claim--> 1 --wake--> KC_DONE
  *
  *          A claimed wait is always woken, and a coroutine that waits always leaves: it never
  *          notices by itself that it was claimed. So it comes out of a queue exactly once.
@@ -83,7 +84,7 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    kc__wait_init(w, t, co, kind, object, false);
+    kc__wait_init(w, t, co, kind, object, KC_CLAIM_OPEN);
     return kc__job_may_wait(co);
 }
 
@@ -153,14 +154,17 @@ void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
         (void)kc__worker_yield(t, co);
 }
 
-void kc__wait_cancel(kc_wait_t *w)
+/* Its frame is not touched: of very many, none is in the cache. */
+void kc__wait_cancel(kc_task_t *task)
 {
-    if (w->firm)
-        return;
-    if (w->kind == KC_WAIT_PARK)
-        kcoro_unpark(w->co);
-    else if (kc__wait_claim(w, -ECANCELED))
-        kc__wait_wake(w);
+    kcoro_t *co = task->co;
+    uint32_t open = KC_CLAIM_OPEN;
+
+    if (kc_load_relaxed(&task->kind) == KC_WAIT_PARK)
+        kcoro_unpark(co);
+    else if (kc_load_relaxed(&co->claim) == open &&
+             kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A1 */
+        kc__worker_ready(kc__worker(), co);
 }
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */

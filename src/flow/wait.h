@@ -13,8 +13,9 @@
  *
  *     if (kc__wait_claim(w, rc)) ... take it out of the queue; unlock; kc__wait_wake(w);
  *
- * ORDER    id  site         operation    pairs with  carries
- *          A1  claim: word  cas_acq_rel  A1          exactly one claims, see wait.c
+ * ORDER    id  site          operation    pairs with  carries
+ *          A1  claim of co,  cas_acq_rel  A1          exactly one claims, see wait.c
+ *              word
  */
 #ifndef KC_FLOW_WAIT_H
 #define KC_FLOW_WAIT_H
@@ -56,13 +57,12 @@ typedef struct kc_link {
 } kc_link_t;
 
 typedef struct kc_wait {
-    KC_ATOMIC(uint32_t) word; /* A  0: waits; 1: claimed; KC_DONE: a thread may go on       */
-    int rc;                   /* >(A1) the claimer's                                        */
+    KC_ATOMIC(uint32_t) word; /* A  a plain thread: 0: waits; 1: claimed; KC_DONE: goes on  */
+    int rc;                   /* >(A1) the claimer's, but for KC_CLAIM_CANCELLED            */
     kcoro_t *co;              /* I  the job's coroutine; NULL: a plain thread               */
     kc_worker_t *worker;      /* I  its thread; NULL: a plain thread that only waits        */
     const void *object;       /* I  for reports                                             */
     kc_wait_kind_t kind;      /* I                                                          */
-    bool firm;                /* I  cancellation does not end it                            */
     int timed_out;            /* I  what rc is when its time has come                       */
     kc_worker_t *waker;       /* >(A1) of one that migrates: the thread that has woken it   */
     kc_alarm_t alarm;         /* O                                                          */
@@ -104,8 +104,8 @@ KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
 /* As kc_task_host.move (sched.h) says. */
 bool kc__wait_move(kcoro_t *co, kc_worker_t *to);
 
-/* On its thread: the job of this wait is cancelled. */
-void kc__wait_cancel(kc_wait_t *w);
+/* On its thread: the job of this task, whose body waits, is cancelled. */
+void kc__wait_cancel(kc_task_t *task);
 
 /* ---- what is called for every wait ---------------------------------------------------------- */
 
@@ -119,6 +119,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline);
 void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline);
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */
+void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 bool kc__wait_claim(kc_wait_t *w, int rc);
@@ -126,30 +127,45 @@ bool kc__wait_claim_own(kc_wait_t *w, int rc);
 void kc__wait_wake(kc_wait_t *w);
 void kc__wait_link(kc_link_t **ring, kc_link_t *l);
 void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
+
+KC_INLINE bool kc__wait_open(const kc_wait_t *w)
+{
+    return kc_load_relaxed(&w->word) == 0;
+}
 #else
 
 /* A wait of the caller, whose job's coroutine is co; NULL: it has none. */
 KC_INLINE void kc__wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_kind_t kind,
-                             const void *object, bool firm)
+                             const void *object, uint32_t claim)
 {
-    kc_store_relaxed(&w->word, 0);
+    if (kc_likely(co != NULL))
+        kc_store_relaxed(&co->claim, claim);
+    else
+        kc_store_relaxed(&w->word, 0);
     w->co = co;
     w->worker = co || t->current == t->root ? t->worker : NULL;
     w->object = object;
     w->kind = kind;
-    w->firm = firm;
     w->timed_out = -ETIMEDOUT;
     w->waker = NULL;
     w->alarm.timer.where = NULL;
     w->link.next = NULL;
 }
 
-/* As kc__wait_begin, where cancellation does not count. */
+/* As kc__wait_begin, by one who knows already that it is not cancelled. */
+KC_INLINE void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc_thread_t *t = kc__thread();
+
+    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, KC_CLAIM_OPEN);
+}
+
+/* The same, where cancellation does not count. */
 KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc_thread_t *t = kc__thread();
 
-    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, true);
+    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, KC_CLAIM_FIRM);
 }
 
 /*
@@ -179,15 +195,25 @@ KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);
     if (kc_unlikely(kc__timer_pending(&w->alarm.timer)))
         kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
-    return w->rc;
+    return kc_unlikely(kc_load_relaxed(&co->claim) == KC_CLAIM_CANCELLED) ? -ECANCELED : w->rc;
+}
+
+/* Nobody has claimed it yet, as it looks. */
+KC_INLINE bool kc__wait_open(const kc_wait_t *w)
+{
+    return kc_likely(w->co != NULL) ? kc_load_relaxed(&w->co->claim) >= KC_CLAIM_FIRM
+                                    : kc_load_relaxed(&w->word) == 0;
 }
 
 /* True: the caller is the one who ends this wait, with this result. */
 KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
 {
-    uint32_t waits = 0;
+    kcoro_t *co = w->co;
+    uint32_t seen = co ? kc_load_relaxed(&co->claim) : 0;
 
-    if (kc_load_relaxed(&w->word) != 0 || !kc_cas_acq_rel(&w->word, &waits, 1)) /* A1 */
+    if (kc_likely(co != NULL)
+            ? seen < KC_CLAIM_FIRM || !kc_cas_acq_rel(&co->claim, &seen, KC_CLAIM_TAKEN) /* A1 */
+            : !kc_cas_acq_rel(&w->word, &seen, 1))                                       /* A1 */
         return false;
     w->rc = rc;
     return true;
@@ -197,11 +223,11 @@ KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
  * queue it is in, under the lock of that. On the wait's own thread it needs no locked operation. */
 KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
 {
-    if (w->worker != kc__worker() || !w->worker)
+    if (!w->co || w->worker != kc__worker())
         return kc__wait_claim(w, rc);
-    if (kc_load_relaxed(&w->word) != 0)
+    if (kc_load_relaxed(&w->co->claim) < KC_CLAIM_FIRM)
         return false;
-    kc_store_relaxed(&w->word, 1);
+    kc_store_relaxed(&w->co->claim, KC_CLAIM_TAKEN);
     w->rc = rc;
     return true;
 }

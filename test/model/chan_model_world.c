@@ -178,7 +178,7 @@ static uint32_t *last_word(kc_wait_t *w)
 
 /* A wait lies in a frame, where another one may have been, and then something else: the checker
  * takes the two waits for one object, and must not see what came between. */
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     w->word = *last_word(w);
     kc_store_relaxed(&w->word, 0);
@@ -210,7 +210,7 @@ static bool claim_self(kc_wait_t *w, int rc)
 {
     if (!keeps_unclaimed)
         return kc__wait_claim(w, rc);
-    return kc_load_relaxed(&w->word) == 0;
+    return kc__wait_open(w);
 }
 
 void kc__wait_wake(kc_wait_t *w)

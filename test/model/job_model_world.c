@@ -266,8 +266,10 @@ void kc__wait_wake(kc_wait_t *w)
 }
 
 /* The body is told: only its own thread may do that. */
-void kc__wait_cancel(kc_wait_t *w)
+void kc__wait_cancel(kc_task_t *task)
 {
+    const kc_wait_t *w = task->wait;
+
     model_assert(w->worker == kc__worker());
     s.stopped = true;
 }
