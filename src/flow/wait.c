@@ -22,6 +22,7 @@
  *          A3  wait: word    load_acquire   A2
  *          A4  hop: worker   store_release  cancel X3     the coroutine's fields, for a cancel on
  *                                                         the thread where it goes
+ *          A5  cancel: claim cas_acq_rel    wait.h A1     exactly one ends a wait
  *
  * WHY NOT  Publish in the job, then look at its word again: two more locked instructions in every
  *          wait, and a handshake before the frame may go.
@@ -163,7 +164,7 @@ void kc__wait_cancel(kc_task_t *task)
     if (kc_load_relaxed(&task->kind) == KC_WAIT_PARK)
         kcoro_unpark(co);
     else if (kc_load_relaxed(&co->claim) == open &&
-             kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A1 */
+             kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A5 */
         kc__worker_ready(kc__worker(), co);
 }
 

@@ -14,7 +14,7 @@
  *     if (kc__wait_claim(w, rc)) ... take it out of the queue; unlock; kc__wait_wake(w);
  *
  * ORDER    id  site          operation    pairs with  carries
- *          A1  claim of co,  cas_acq_rel  A1          exactly one claims, see wait.c
+ *          A1  claim of co,  cas_acq_rel  A1, A5      exactly one claims, see wait.c
  *              word
  */
 #ifndef KC_FLOW_WAIT_H

@@ -12,6 +12,8 @@
  *          H1  stop: closing     store_release  worker.c W5  the last messages, for the inbox
  *          H2  arrive: arrived   sub_acq_rel    H3           the worker's own structure
  *          H3  start: arrived    load_acquire   H2
+ *          H4  record: recorder  load_acquire   trace.c T1   the recorder; events would go into
+ *                                                            memory that is not set up yet
  *          H6  pump: awake       load_acquire   worker.c W1  (the word alone)
  *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
  *          H8  pump: done        load_acquire   wait.c A2    the result of what is waited for
@@ -573,4 +575,19 @@ int kc_worker_index(void)
     kc_worker_t *w = kc__worker();
 
     return w ? w->index : -ENOENT;
+}
+
+void kc__sched_record(kc_sched_t *s, kc_record_t e, const char *name)
+{
+    kc_recorder_t *r = kc_load_acquire(&s->recorder); /* H4 */
+    kc_worker_t *w = kc__worker();
+
+    int lane = !w || w->sched != s   ? s->workers + KC_LANE_OTHERS
+               : w->index == KC_MAIN ? s->workers + KC_LANE_MAIN
+                                     : w->index;
+
+    if (e.kind == KC_EVENT_PRESENT || e.kind == KC_EVENT_RUNS)
+        lane = s->workers + KC_LANE_BEFORE;
+    if (r)
+        kc__trace_record(r, (unsigned)lane, e, name);
 }

@@ -24,8 +24,6 @@
  *          W4  injector_taken  store_release  W3
  *          W5  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                         left behind
- *          W6  record:         load_acquire   trace.c T1  the recorder; events would go into
- *              recorder                                   memory that is not set up yet
  *
  * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
  *          R2 nothing of a thread is kept in a variable over a switch (coro.c, R4): after a hop the
@@ -582,21 +580,6 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
     kcoro_t *run = next(t->worker);
     kc__worker_runs(t->worker, run);
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, false, post, co);
-}
-
-void kc__sched_record(kc_sched_t *s, kc_record_t e, const char *name)
-{
-    kc_recorder_t *r = kc_load_acquire(&s->recorder); /* W6 */
-    kc_worker_t *w = kc__worker();
-
-    int lane = !w || w->sched != s   ? s->workers + KC_LANE_OTHERS
-               : w->index == KC_MAIN ? s->workers + KC_LANE_MAIN
-                                     : w->index;
-
-    if (e.kind == KC_EVENT_PRESENT || e.kind == KC_EVENT_RUNS)
-        lane = s->workers + KC_LANE_BEFORE;
-    if (r)
-        kc__trace_record(r, (unsigned)lane, e, name);
 }
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */

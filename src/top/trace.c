@@ -11,7 +11,7 @@
  *          The header is written last: a chunk that did not fit is empty, and counted as dropped.
  *
  * ORDER    id  site             operation      pairs with          carries; what breaks if weaker
- *          T1  start: recorder  store_release  sched/worker.c W6   the recorder
+ *          T1  start: recorder  store_release  sched/sched.c H4    the recorder
  *          Stop needs none: the lock of each lane (T2, T3 in base/trace.c) says whether it is on.
  *
  * WHY NOT  JSON at once: numbers for jobs need the order of all threads' events, so a table that
