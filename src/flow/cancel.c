@@ -287,9 +287,9 @@ static void told(kc_job_t *parent, kc_job_t *child)
     last->next = first->prev = child;
 }
 
-/* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the one
- * after the next its coroutine is fetched, if it waits on this thread (so nobody else writes that),
- * and of its successor the job itself. */
+/* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the
+ * one after the next its coroutine is fetched, if it waits on this thread (so nobody else writes
+ * that), and of its successor the job itself. */
 static void fetch_ahead(const kc_job_t *child)
 {
     const kc_job_t *second = child->next->next, *third = second->next;
