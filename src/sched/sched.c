@@ -9,12 +9,13 @@
  * SHAPE    destroy: all jobs are cancelled --> main pumps until none is left --> the workers end.
  *
  * ORDER    id  site              operation      pairs with   carries; what breaks if weaker
- *          H1  stop: closing     store_release  worker.c W5  the last messages, for the inbox
+ *          H1  stop: closing     store_release  worker.c W3, the last messages, for the inbox
+ *                                               idle.c Z3
  *          H2  arrive: arrived   sub_acq_rel    H3           the worker's own structure
  *          H3  start: arrived    load_acquire   H2
  *          H4  record: recorder  load_acquire   trace.c T1   the recorder; events would go into
  *                                                            memory that is not set up yet
- *          H6  pump: awake       load_acquire   worker.c W1  (the word alone)
+ *          H6  pump: awake       load_acquire   idle.c Z1    (the word alone)
  *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
  *          H8  pump: done        load_acquire   wait.c A2    the result of what is waited for
  */

@@ -268,6 +268,22 @@ void kc__worker_free(kc_worker_t *w);
 /* As new, for the next scheduler that uses this memory. */
 void kc__worker_reset(kc_worker_t *w);
 
+/* A task that has not started, on the thread that may start it. */
+KC_INLINE void kc__worker_keep_fresh(kc_worker_t *w, kc_task_t *task)
+{
+    if (task->where != KC_WORKER || !w->works || w->oracle || kc__deque_push(&w->deque, task) != 0)
+        kc__queue_push(&w->fresh, &task->block);
+}
+
+/* Takes what any worker may do and threads of no scheduler have brought. True: something. */
+bool kc__worker_take_injector(kc_worker_t *w);
+
+/* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
+bool kc__worker_stopped(kc_worker_t *w);
+
+/* Looks for what any worker may do. True: it is in this worker's own queues now. */
+bool kc__worker_search(kc_worker_t *w);
+
 /* It will run something, or stop: no longer counts as one that searches. */
 void kc__worker_stop_searching(kc_worker_t *w);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * worker.c - one thread of a scheduler: which coroutine runs next, and what to do when none does.
+ * worker.c - one thread of a scheduler: which coroutine runs next. What it does when none is there
+ * is in idle.c.
  *
  * WHAT     A coroutine that suspends takes the next one off its thread's queue and switches
  *          straight to it; the thread's own stack is visited only when nothing is ready. What
@@ -18,11 +19,9 @@
  *          spawning.
  *
  * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
- *          W1  wake: awake     store_release  W2          (the work itself goes through the queues)
- *          W2  sleep: awake    load_acquire   W1
- *          W3  injector_taken  cas_acq_rel    W4          one worker at a time empties the injector
- *          W4  injector_taken  store_release  W3
- *          W5  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
+ *          W1  injector_taken  cas_acq_rel    W2          one worker at a time empties the injector
+ *          W2  injector_taken  store_release  W1
+ *          W3  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                         left behind
  *
  * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
@@ -39,11 +38,9 @@ enum {
     BUDGET = 64,     /* switches between two looks at the timers */
     FRESH_EVERY = 8, /* of them one begins with what has not started */
     OLDEST_EVERY = 16,
-    SPINS = 200,
     NEAR = 256,  /* coroutines that are taken for being in the cache */
     FETCHED = 6, /* cache lines of a stack */
     SHARED = 8,  /* how many are looked at for one that may go to a worker that sleeps */
-    NO_STACK_NAP = 1000000, /* ns until a task that found no memory for a stack is tried again */
 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */
@@ -79,39 +76,7 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
     return kc_container_of(block, kcoro_t, block);
 }
 
-/* A task that has not started, on the thread that may start it. */
-static void keep_fresh(kc_worker_t *w, kc_task_t *task)
-{
-    if (task->where != KC_WORKER || !w->works || w->oracle || kc__deque_push(&w->deque, task) != 0)
-        kc__queue_push(&w->fresh, &task->block);
-}
-
-/* ---- waking ---------------------------------------------------------------------------------- */
-
-static void wake(kc_worker_t *w, uint32_t what_for)
-{
-    bool on_fd = w == w->sched->main && kc_load_relaxed(&w->sched->outside);
-
-    kc_store_release(&w->awake, what_for); /* W1 */
-    if (on_fd)
-        kc__sched_signal_fd(w->sched);
-    else
-        kc__os_wake(&w->awake);
-}
-
-void kc__worker_wake(kc_worker_t *w)
-{
-    if (kc__idle_claim(&w->sched->idle, w->bits))
-        wake(w, KC_AWAKE_BY_NAME);
-}
-
-void kc__sched_wake_any(kc_sched_t *s)
-{
-    int bit = kc__idle_pick(&s->idle, s->members);
-
-    if (bit >= 0)
-        wake(bit < s->workers ? s->worker[bit] : s->main, KC_AWAKE_AS_SEARCHER);
-}
+/* ---- sending -------------------------------------------------------------------------------- */
 
 void kc__worker_send(kc_worker_t *w, kc_block_t *block)
 {
@@ -133,7 +98,7 @@ void kc__task_submit(kc_task_t *task)
     kc_worker_t *to = kc__sched_place(s, task->where);
 
     if (me && me->sched == s && (to == me || (!to && me->works))) {
-        keep_fresh(me, task);
+        kc__worker_keep_fresh(me, task);
         kc__worker_tell_host(me);
         if (!to)
             kc__sched_wake_any(s);
@@ -159,7 +124,7 @@ static void take_block(kc_worker_t *w, kc_block_t *block)
         kc__hub_take(w->sched->hub, block);
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
-        keep_fresh(w, kc_container_of(block, kc_task_t, block));
+        kc__worker_keep_fresh(w, kc_container_of(block, kc_task_t, block));
     else
         kc__task_host.message(block);
 }
@@ -177,19 +142,20 @@ static bool take_inbox(kc_worker_t *w)
     return any;
 }
 
-static bool take_injector(kc_worker_t *w)
+bool kc__worker_take_injector(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     uint32_t free = 0;
 
-    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W3 */
+    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W1 */
         return false;
     kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector);
-    kc_store_release(&s->injector_taken, 0); /* W4 */
+    kc_store_release(&s->injector_taken, 0); /* W2 */
     bool any = node != NULL;
     while (node) {
         kc_mpsc_node_t *after = node->next;
-        keep_fresh(w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
+        kc__worker_keep_fresh(
+            w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
         node = after;
     }
     return any;
@@ -266,8 +232,7 @@ static kcoro_t *start_fresh(kc_worker_t *w)
     return co;
 }
 
-/* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
-static bool stopped(kc_worker_t *w)
+bool kc__worker_stopped(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
@@ -336,9 +301,9 @@ static KC_NOINLINE bool look_around(kc_worker_t *w)
     share(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
      * deque now: somebody who has just searched may have missed it. */
-    if (w->works && take_injector(w))
+    if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
-    return !stopped(w);
+    return !kc__worker_stopped(w);
 }
 
 /* The same when there is more to it than to take the next one. */
@@ -520,7 +485,7 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
-        (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0) || stopped(w))
+        (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
     if (!task)
@@ -593,26 +558,6 @@ static void enter(kcoro_t *co)
     kc__coro_switch(t, t->root, entry_of(co));
 }
 
-/* Is there something that any worker may do? */
-static bool stealable(kc_sched_t *s)
-{
-    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
-
-    for (int i = 0; i < s->workers && !any; i++)
-        any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
-    return any;
-}
-
-/* Has found something: whoever searches must not run, or nobody would be woken for what comes. */
-void kc__worker_stop_searching(kc_worker_t *w)
-{
-    if (!w->searching)
-        return;
-    w->searching = false;
-    if (kc__idle_found(&w->sched->idle) && stealable(w->sched))
-        kc__sched_wake_any(w->sched);
-}
-
 void kc__worker_run_inbox(kc_worker_t *w)
 {
     take_inbox(w);
@@ -622,104 +567,11 @@ bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
 
-    for (kcoro_t *co; !stopped(w) && (co = next(w)) != NULL; any = true) {
+    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w)) != NULL; any = true) {
         kc__worker_stop_searching(w);
         enter(co);
     }
     return any;
-}
-
-static bool steal(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-    uint32_t members = (uint32_t)s->workers + 1;
-
-    uint32_t first = (uint32_t)kc__worker_random(w) % members;
-    for (uint32_t i = 0; i < members; i++) {
-        uint32_t k = (first + i) % members;
-        kc_worker_t *from = k < (uint32_t)s->workers ? s->worker[k] : s->main;
-        kc_steal_t got = KC_STEAL_LOST;
-        void *task = NULL;
-        while (from != w && got == KC_STEAL_LOST)
-            got = kc__deque_steal(&from->deque, &task);
-        if (got == KC_STEAL_GOT) {
-            kc__worker_count(w, KC_COUNT_STEALS);
-            keep_fresh(w, task);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Looks for what any worker may do. True: it is in this worker's own queues now. */
-static bool search(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-
-    if (!w->works)
-        return false;
-    if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
-        return false;
-    w->searching = true;
-    if (!take_injector(w) && !steal(w))
-        return false;
-    kc__worker_stop_searching(w);
-    return true;
-}
-
-/* After its bit is set: is there anything to do after all? */
-static bool anything_left(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-
-    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* W5 */
-        return true;
-    if (w == s->main && w->once && kc_load_relaxed(&s->flights) == 0)
-        return true;
-    if (stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
-        return true;
-    return w->works && stealable(s);
-}
-
-static void wait_for_wake(kc_worker_t *w, kc_time_t until)
-{
-    uint32_t what_for;
-
-    while ((what_for = kc_load_acquire(&w->awake)) == KC_ASLEEP) { /* W2 */
-        kc__os_wait(&w->awake, KC_ASLEEP, until);
-        if (until != KC_FOREVER && kc__os_now() >= until &&
-            kc__idle_leave(&w->sched->idle, w->bits))
-            return; /* the time has come, and nobody is about to wake us */
-    }
-    kc_store_relaxed(&w->awake, KC_ASLEEP);
-    w->searching = what_for == KC_AWAKE_AS_SEARCHER;
-}
-
-void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
-{
-    kc_sched_t *s = w->sched;
-
-    for (int i = 0; i < SPINS; i++) {
-        if (!kc__mpsc_empty(&w->inbox) || search(w))
-            return;
-        kc__relax();
-    }
-    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool(KC_COOL_IDLE))
-        ;
-    if (kc__stack_cool_at() < until)
-        until = kc__stack_cool_at();
-    if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
-        until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
-    bool searching = w->searching;
-    w->searching = false;
-    kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
-    bool left = anything_left(w);
-    /* Who stays up for its own inbox has searched too, and others have relied on that. */
-    if (left && searching && stealable(s))
-        kc__sched_wake_any(s);
-    if (left && kc__idle_leave(&s->idle, w->bits))
-        return;
-    wait_for_wake(w, until);
 }
 
 void *kc__worker_main(void *arg)
@@ -732,8 +584,8 @@ void *kc__worker_main(void *arg)
         return NULL;
     t->worker = w;
     t->stacks.lazy = true;
-    while (!kc_load_acquire(&w->sched->closing)) { /* W5 */
-        if (kc__worker_run_ready(w) || search(w))
+    while (!kc_load_acquire(&w->sched->closing)) { /* W3 */
+        if (kc__worker_run_ready(w) || kc__worker_search(w))
             continue;
         kc__worker_sleep(w, kc__worker_next_due(w));
     }

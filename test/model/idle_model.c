@@ -3,7 +3,7 @@
  * idle_model.c - src/sched/idle.h under the model checker, with the queues it watches over.
  *
  * WHAT     The word, the inboxes and the injector are the real code. Around them stand sending,
- *          searching and going to sleep as worker.c does them. Two things differ, both so that
+ *          searching and going to sleep as idle.c does them. Two things differ, both so that
  *          idle.h gets no help: a deque is one word with a bit for each item, without the fences of
  *          the real one; and what a searcher has found for itself does not count as more to do.
  *
@@ -29,8 +29,8 @@
  *          errand  who is woken to search finds something in its inbox, and never searches
  *
  * ORDER    id  site               operation      pairs with  carries; what breaks if weaker
- *          V1  wake: awake        store_release  V2          (W1 in worker.c) cleared
- *          V2  sleep: awake       load_acquire   V1          (W2)
+ *          V1  wake: awake        store_release  V2          (Z1 in idle.c) cleared
+ *          V2  sleep: awake       load_acquire   V1          (Z2)
  *          V3  injector_taken     cas_acq_rel    V4          (W3)
  *          V4  injector_taken     store_release  V3          (W4)
  *          V5  task ends: live    sub_acq_rel    V6          (H4 in sched.c) what the task wrote

@@ -7,7 +7,7 @@
  *          again (idle_model.c); and if there is something in its own inbox then, it stays up and
  *          may run that for ever. So it is its duty to call another for what is there for anybody.
  *          The word, the inbox and the injector are the real code; around them stands
- *          kc__worker_sleep as worker.c does it, from the end of the search on.
+ *          kc__worker_sleep as idle.c does it, from the end of the search on.
  *
  *          Whoever gets an item runs it for ever. The item for anybody must be got by somebody:
  *          else the sleeper waits in vain, which is a deadlock. When it is got, the sleeper may go
@@ -21,8 +21,8 @@
  *          reverse  the same, but both come
  *
  * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
- *          S1  wake: awake  store_release  S2          (W1 in worker.c; the word alone)
- *          S2  sleep: awake load_acquire   S1          (W2)
+ *          S1  wake: awake  store_release  S2          (Z1 in idle.c; the word alone)
+ *          S2  sleep: awake load_acquire   S1          (Z2)
  *
  * CONTROLS The fences of idle.h are weakened, and wrong designs stand in for the right one; the
  *          models must fail then. MODEL_TRACE=1 shows how.
@@ -55,7 +55,7 @@ static struct {
 static bool calls_nobody;   /* wrong: what is for anybody is left to those who come by */
 static bool calls_too_soon; /* wrong: looks and calls while it still counts as a searcher */
 
-/* ---- as in worker.c ------------------------------------------------------------------------ */
+/* ---- as in idle.c -------------------------------------------------------------------------- */
 
 static void wake(struct worker *w, uint32_t what_for)
 {

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * idle.c - a thread of a scheduler that has nothing to run: it searches, sleeps, and is woken.
+ *
+ * WHAT     Who has nothing takes what is everybody's: the injector, then the oldest task of another
+ *          thread's deque, beginning with a random one. For some microseconds it looks again and
+ *          again; then it sets its bit (idle.h), looks a last time, and sleeps on its futex.
+ *
+ * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
+ *          Z1  wake: awake   store_release  Z2          (the work itself goes through the queues)
+ *          Z2  sleep: awake  load_acquire   Z1
+ *          Z3  closing       load_acquire   sched.c H1  what is in the inbox; a message would be
+ *                                                       left behind
+ *
+ * WHY NOT  Wake a worker for each task: a thread that gets up costs 20 us and more. The one that
+ *          finds something calls the next one, if there is more.
+ */
+#define _GNU_SOURCE
+#include "base/os.h"
+#include "sched/sched.h"
+
+enum {
+    SPINS = 200,
+    NO_STACK_NAP = 1000000, /* ns until a task that found no memory for a stack is tried again */
+};
+
+/* ---- waking --------------------------------------------------------------------------------- */
+
+static void wake(kc_worker_t *w, uint32_t what_for)
+{
+    bool on_fd = w == w->sched->main && kc_load_relaxed(&w->sched->outside);
+
+    kc_store_release(&w->awake, what_for); /* Z1 */
+    if (on_fd)
+        kc__sched_signal_fd(w->sched);
+    else
+        kc__os_wake(&w->awake);
+}
+
+void kc__worker_wake(kc_worker_t *w)
+{
+    if (kc__idle_claim(&w->sched->idle, w->bits))
+        wake(w, KC_AWAKE_BY_NAME);
+}
+
+void kc__sched_wake_any(kc_sched_t *s)
+{
+    int bit = kc__idle_pick(&s->idle, s->members);
+
+    if (bit >= 0)
+        wake(bit < s->workers ? s->worker[bit] : s->main, KC_AWAKE_AS_SEARCHER);
+}
+
+/* ---- searching ------------------------------------------------------------------------------ */
+
+/* Is there something that any worker may do? */
+static bool stealable(kc_sched_t *s)
+{
+    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
+
+    for (int i = 0; i < s->workers && !any; i++)
+        any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
+    return any;
+}
+
+/* Has found something: whoever searches must not run, or nobody would be woken for what comes. */
+void kc__worker_stop_searching(kc_worker_t *w)
+{
+    if (!w->searching)
+        return;
+    w->searching = false;
+    if (kc__idle_found(&w->sched->idle) && stealable(w->sched))
+        kc__sched_wake_any(w->sched);
+}
+
+static bool steal(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+    uint32_t members = (uint32_t)s->workers + 1;
+
+    uint32_t first = (uint32_t)kc__worker_random(w) % members;
+    for (uint32_t i = 0; i < members; i++) {
+        uint32_t k = (first + i) % members;
+        kc_worker_t *from = k < (uint32_t)s->workers ? s->worker[k] : s->main;
+        kc_steal_t got = KC_STEAL_LOST;
+        void *task = NULL;
+        while (from != w && got == KC_STEAL_LOST)
+            got = kc__deque_steal(&from->deque, &task);
+        if (got == KC_STEAL_GOT) {
+            kc__worker_count(w, KC_COUNT_STEALS);
+            kc__worker_keep_fresh(w, task);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool kc__worker_search(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+
+    if (!w->works)
+        return false;
+    if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
+        return false;
+    w->searching = true;
+    if (!kc__worker_take_injector(w) && !steal(w))
+        return false;
+    kc__worker_stop_searching(w);
+    return true;
+}
+
+/* ---- sleeping ------------------------------------------------------------------------------- */
+
+/* After its bit is set: is there anything to do after all? */
+static bool anything_left(kc_worker_t *w)
+{
+    kc_sched_t *s = w->sched;
+
+    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* Z3 */
+        return true;
+    if (w == s->main && w->once && kc_load_relaxed(&s->flights) == 0)
+        return true;
+    if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
+        return true;
+    return w->works && stealable(s);
+}
+
+static void wait_for_wake(kc_worker_t *w, kc_time_t until)
+{
+    uint32_t what_for;
+
+    while ((what_for = kc_load_acquire(&w->awake)) == KC_ASLEEP) { /* Z2 */
+        kc__os_wait(&w->awake, KC_ASLEEP, until);
+        if (until != KC_FOREVER && kc__os_now() >= until &&
+            kc__idle_leave(&w->sched->idle, w->bits))
+            return; /* the time has come, and nobody is about to wake us */
+    }
+    kc_store_relaxed(&w->awake, KC_ASLEEP);
+    w->searching = what_for == KC_AWAKE_AS_SEARCHER;
+}
+
+void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
+{
+    kc_sched_t *s = w->sched;
+
+    for (int i = 0; i < SPINS; i++) {
+        if (!kc__mpsc_empty(&w->inbox) || kc__worker_search(w))
+            return;
+        kc__relax();
+    }
+    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool(KC_COOL_IDLE))
+        ;
+    if (kc__stack_cool_at() < until)
+        until = kc__stack_cool_at();
+    if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
+        until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
+    bool searching = w->searching;
+    w->searching = false;
+    kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
+    bool left = anything_left(w);
+    /* Who stays up for its own inbox has searched too, and others have relied on that. */
+    if (left && searching && stealable(s))
+        kc__sched_wake_any(s);
+    if (left && kc__idle_leave(&s->idle, w->bits))
+        return;
+    wait_for_wake(w, until);
+}
