@@ -16,7 +16,7 @@
  */
 #include "base/base.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -293,37 +293,6 @@ static void nobody_stands(void)
     model_assert(s.woken <= s.claimed);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[THREADS];
-};
-
-static void only_where_it_is_quick(void)
-{
-    if (kc_test_under_asan() || kc_test_under_emulation())
-        SKIP("it takes minutes here, and finds what the plain build finds");
-}
-
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name,
-                                     .preemptions = preemptions,
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'L' ? "flow/lock.h" : id[0] == 'Q' ? "flow/chan.c" : NULL;
-    struct model_options options = { .name = model->name,
-                                     .weaken = { file, id, to },
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = { .enters = enters,
+                                       .slow = true,
+                                       .ids = { { "L", "flow/lock.h" }, { "Q", "flow/chan.c" } } };

@@ -476,13 +476,6 @@ static void check_fail(void)
     model_assert(s.sent == 0);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[THREADS];
-};
-
 static const struct model end = {
     "end",
     reset_end,
@@ -570,41 +563,9 @@ static const struct model fail = { "fail",
                                    { { "other", cancels, PARENT },
                                      { "child", child_fails, CHILD } } };
 
-static void only_where_it_is_quick(void)
-{
-    if (kc_test_under_asan() || kc_test_under_emulation())
-        SKIP("it takes minutes here, and finds what the plain build finds");
-}
-
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name,
-                                     .preemptions = preemptions,
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'J' ? "flow/job.c" : id[0] == 'X' ? "flow/cancel.c" : NULL;
-    struct model_options options = { .name = model->name,
-                                     .weaken = { file, id, to },
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
-
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name, .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = {
+    .enters = enters, .slow = true, .ids = { { "J", "flow/job.c" }, { "X", "flow/cancel.c" } }
+};
 
 TEST(the_last_of_three_ends_it_once)
 {

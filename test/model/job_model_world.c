@@ -13,7 +13,7 @@
  */
 #include "flow/job.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <errno.h>
 #include <sched.h>

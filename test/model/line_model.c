@@ -513,13 +513,6 @@ static void check_meet(void)
     model_assert(s.barrier.word == 0 && !s.barrier.line);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[THREADS];
-};
-
 static const struct model count = {
     "count", reset, check_count, 2, { { "one", counts, 2 }, { "other", counts, 1 } }
 };
@@ -619,32 +612,9 @@ static const struct model barrier = {
     "barrier", reset, check_meet, 2, { { "one", meets, 1 }, { "other", meets, 1 } }
 };
 
-static void only_where_it_is_quick(void)
-{
-    if (kc_test_under_asan() || kc_test_under_emulation())
-        SKIP("it takes minutes here, and finds what the plain build finds");
-}
-
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name,
-                                     .preemptions = preemptions,
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    struct model_options options = { .name = model->name,
-                                     .weaken = { "flow/line.h", id, to },
-                                     .enters = enters };
-
-    only_where_it_is_quick();
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = { .enters = enters,
+                                       .slow = true,
+                                       .ids = { { "N", "flow/line.h" } } };
 
 TEST(two_have_the_mutex_one_after_the_other)
 {
@@ -781,10 +751,6 @@ TEST(control_n4_relaxed_hides_what_was_done_before_all_may_pass)
 
 TEST(control_who_looks_again_uses_what_is_gone)
 {
-    struct model_options options = { .name = "looks_again", .enters = enters };
-
-    only_where_it_is_quick();
     looks_again = true;
-    model_must_fail(options, event.threads, event.count, event.setup, event.check,
-                    "waits frees &s.event, used by sets");
+    catches(&event, "looks_again", "waits frees &s.event, used by sets");
 }
