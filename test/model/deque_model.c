@@ -21,7 +21,7 @@
  */
 #include "base/atomic.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <string.h>
 
@@ -212,13 +212,6 @@ static void check_no_growth(void)
     model_assert(s.d.array->mask == 1);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[3];
-};
-
 static const struct model last = {
     "last",
     reset,
@@ -250,21 +243,8 @@ static const struct model reuse = { "reuse",
                                     { { "owner", owner_reuses, 3 },
                                       { "thief", thief_follows, 3 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operation of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = strcmp(id, "D3") == 0 ? "base/deque.c" : "base/deque.h";
-    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
-
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = { .ids = { { "D3", "base/deque.c" },
+                                                { "D", "base/deque.h" } } };
 
 TEST(the_last_item_goes_to_one_of_three)
 {

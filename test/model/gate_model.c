@@ -27,7 +27,7 @@
  */
 #include "coro/gate.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <string.h>
 
@@ -235,63 +235,41 @@ static void check_ping_pong(void)
     model_assert(s.gate.word == KC_GATE_EMPTY && s.passes + s.sleeps == 2);
 }
 
-struct model {
-    const char *name;
-    void (*check)(void);
-    int count;
-    struct model_thread threads[3];
-};
-
-static const struct model handover = {
-    "handover", check_permits, 2, { { "parker", parker_once, 0 }, { "unparker", unparker, 0 } }
-};
+static const struct model handover = { "handover",
+                                       reset,
+                                       check_permits,
+                                       2,
+                                       { { "parker", parker_once, 0 },
+                                         { "unparker", unparker, 0 } } };
 static const struct model merge = { "merge",
+                                    reset,
                                     check_permits,
                                     3,
                                     { { "parker", parker_of_two, 0 },
                                       { "unparker 0", unparker, 0 },
                                       { "unparker 1", unparker, 1 } } };
 static const struct model ping_pong = { "ping_pong",
+                                        reset,
                                         check_ping_pong,
                                         2,
                                         { { "parker", parker_acknowledges, 2 },
                                           { "unparker", unparker_in_turns, 2 } } };
 static const struct model state = { "state",
+                                    reset,
                                     check_state,
                                     3,
                                     { { "parker", parker_then_ends, 0 },
                                       { "unparker 0", unparker, 0 },
                                       { "unparker 1", unparker, 1 } } };
 static const struct model destroy = { "destroy",
+                                      reset,
                                       check_destroyed,
                                       3,
                                       { { "parker", parker_is_destroyed, 0 },
                                         { "unparker 0", unparker_of_destroyed, 0 },
                                         { "unparker 1", unparker_of_destroyed, 1 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, reset, model->check);
-}
-
-/* With the operation of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'G' ? "coro/gate.h" : "gate_model.c";
-    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
-
-    model_must_fail(options, model->threads, model->count, reset, model->check, why);
-}
-
-/* With a wrong design in place, it must too. */
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, model->count, reset, model->check, why);
-}
+const struct model_file model_file = { .ids = { { "G", "coro/gate.h" }, { "", "gate_model.c" } } };
 
 TEST(one_unpark_hands_data_to_one_park)
 {

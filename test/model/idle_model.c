@@ -43,7 +43,7 @@
  */
 #include "base/mpsc.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 #include "sched/idle.h"
 
 #include <string.h>
@@ -581,24 +581,22 @@ static void check(void)
     model_assert(kc_load_relaxed(&s.idle.word) == 0);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void);
-    int count;
-    struct model_thread threads[3];
-};
-
-static const struct model inbox = {
-    "inbox", reset_two, 2, { { "worker", worker_of_inbox, 0 }, { "producer", producer_sends, 2 } }
-};
+static const struct model inbox = { "inbox",
+                                    reset_two,
+                                    check,
+                                    2,
+                                    { { "worker", worker_of_inbox, 0 },
+                                      { "producer", producer_sends, 2 } } };
 static const struct model named = { "named",
                                     reset_two,
+                                    check,
                                     3,
                                     { { "worker", worker_of_inbox, 0 },
                                       { "producer 0", producer_by_name, 0 },
                                       { "producer 1", producer_by_name, 1 } } };
 static const struct model timed = { "timed",
                                     reset_one,
+                                    check,
                                     3,
                                     { { "worker", worker_of_timed_sleep, 0 },
                                       { "producer", producer_sends, 1 },
@@ -606,56 +604,40 @@ static const struct model timed = { "timed",
 static const struct model last = {
     "last",
     reset_last,
+    check,
     3,
     { { "main", main_runs, 0 }, { "task 0", task_ends, 0 }, { "task 1", task_ends, 1 } }
 };
 static const struct model any = { "any",
                                   reset_any,
+                                  check,
                                   3,
                                   { { "worker 0", worker_has_searched, 0 },
                                     { "worker 1", worker_asleep, 1 },
                                     { "producer", producer_for_any, 0 } } };
 static const struct model more = { "more",
                                    reset_more,
+                                   check,
                                    3,
                                    { { "worker 0", worker_of_one, 0 },
                                      { "worker 1", worker_asleep, 1 },
                                      { "producer", producer_for_any, 1 } } };
 static const struct model shared = { "shared",
                                      reset_shared,
+                                     check,
                                      2,
                                      { { "worker 0", worker_of_two, 0 },
                                        { "worker 1", worker_of_one, 1 } } };
 static const struct model errand = { "errand",
                                      reset_errand,
+                                     check,
                                      3,
                                      { { "worker 0", worker_asleep, 0 },
                                        { "worker 1", worker_asleep, 1 },
                                        { "producer", producer_of_errand, 0 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, model->setup, check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'I' ? "sched/idle.h" : "idle_model.c";
-    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
-
-    model_must_fail(options, model->threads, model->count, model->setup, check, why);
-}
-
-/* With a wrong design in place, it must too. */
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, model->count, model->setup, check, why);
-}
+const struct model_file model_file = { .ids = { { "I", "sched/idle.h" },
+                                                { "", "idle_model.c" } } };
 
 TEST(nothing_lies_in_the_inbox_of_a_sleeper)
 {

@@ -23,7 +23,7 @@
  */
 #include "base/mpsc.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <string.h>
 
@@ -203,61 +203,36 @@ static void check_two(void)
     check_all(2);
 }
 
-struct model {
-    const char *name;
-    void (*check)(void);
-    int count;
-    struct model_thread threads[3];
-};
-
 static const struct model order = { "order",
+                                    reset,
                                     check_four,
                                     3,
                                     { { "consumer", consumer, 3 },
                                       { "producer 0", producer_singly, 0 },
                                       { "producer 2", producer_singly, 2 } } };
 static const struct model chain = { "chain",
+                                    reset,
                                     check_three,
                                     3,
                                     { { "consumer", consumer, 2 },
                                       { "producer 0", producer_of_chain, 0 },
                                       { "producer 2", producer_of_one, 2 } } };
 static const struct model again = { "again",
+                                    reset,
                                     check_two,
                                     3,
                                     { { "consumer", consumer_sends_back, 0 },
                                       { "producer 0", producer_of_one, 0 },
                                       { "producer 1", producer_of_one, 1 } } };
 static const struct model sleep_wake = { "sleep",
+                                         reset,
                                          check_two,
                                          3,
                                          { { "consumer", consumer_sleeps, 2 },
                                            { "producer 0", producer_wakes, 0 },
                                            { "producer 1", producer_wakes, 1 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, reset, model->check);
-}
-
-/* With the operation of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, const char *why)
-{
-    const char *file = id[0] == 'M' ? "base/mpsc.h" : "mpsc_model.c";
-    struct model_options options = { .name = model->name, .weaken = { file, id, MODEL_RELAXED } };
-
-    model_must_fail(options, model->threads, model->count, reset, model->check, why);
-}
-
-/* With a wrong design in place, it must too. */
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, model->count, reset, model->check, why);
-}
+const struct model_file model_file = { .ids = { { "M", "base/mpsc.h" }, { "", "mpsc_model.c" } } };
 
 TEST(two_producers_items_arrive_once_and_in_push_order)
 {
@@ -281,20 +256,20 @@ TEST(who_finds_it_empty_wakes_the_consumer)
 
 TEST(control_m1_relaxed_hides_the_producers_data)
 {
-    needs(&order, "M1", "data race: consumer reads value");
-    needs(&chain, "M1", "data race: consumer reads value");
+    needs(&order, "M1", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&chain, "M1", MODEL_RELAXED, "data race: consumer reads value");
 }
 
 TEST(control_m2_relaxed_misses_the_producers_data)
 {
-    needs(&order, "M2", "data race: consumer reads value");
-    needs(&again, "M2", "data race: consumer reads value");
+    needs(&order, "M2", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&again, "M2", MODEL_RELAXED, "data race: consumer reads value");
 }
 
 TEST(control_sleep_with_relaxed_wakes)
 {
-    needs(&sleep_wake, "W1", "deadlock: nobody wakes consumer");
-    needs(&sleep_wake, "W2", "deadlock: nobody wakes consumer");
+    needs(&sleep_wake, "W1", MODEL_RELAXED, "deadlock: nobody wakes consumer");
+    needs(&sleep_wake, "W2", MODEL_RELAXED, "deadlock: nobody wakes consumer");
 }
 
 TEST(control_take_by_load_and_store_loses_a_push)

@@ -27,7 +27,7 @@
 #include "coro/coro.h"
 #include "coro/switch.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -360,45 +360,29 @@ static void check_gone(void)
     model_assert(s.bodies == 1 && s.stacks_put == 1 && s.blocks_put == 1);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    struct model_thread threads[THREADS];
-};
-
 static const struct model end = {
-    "end", reset_one, check_end, { { "owner", runs, 0 }, { "other", recycles, 0 } }
+    "end", reset_one, check_end, THREADS, { { "owner", runs, 0 }, { "other", recycles, 0 } }
 };
-static const struct model start = {
-    "start", reset_one, check_start, { { "one", runs_if_first, 0 }, { "other", runs_if_first, 0 } }
-};
-static const struct model share = {
-    "share", reset_two, check_gone, { { "owner", runs_and_releases, 0 }, { "other", releases, 0 } }
-};
+static const struct model start = { "start",
+                                    reset_one,
+                                    check_start,
+                                    THREADS,
+                                    { { "one", runs_if_first, 0 },
+                                      { "other", runs_if_first, 0 } } };
+static const struct model share = { "share",
+                                    reset_two,
+                                    check_gone,
+                                    THREADS,
+                                    { { "owner", runs_and_releases, 0 },
+                                      { "other", releases, 0 } } };
 static const struct model task = { "task",
                                    reset_task,
                                    check_gone,
+                                   THREADS,
                                    { { "worker", runs_task, 0 },
                                      { "other", unparks_and_releases, 0 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name,
-                                     .preemptions = preemptions,
-                                     .enters = enters };
-
-    model_must_pass(options, model->threads, THREADS, model->setup, model->check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    struct model_options options = { .name = model->name,
-                                     .weaken = { "coro/coro.c", id, to },
-                                     .enters = enters };
-
-    model_must_fail(options, model->threads, THREADS, model->setup, model->check, why);
-}
+const struct model_file model_file = { .enters = enters, .ids = { { "", "coro/coro.c" } } };
 
 TEST(who_sees_the_end_may_recycle_stack_and_block)
 {
@@ -449,8 +433,6 @@ TEST(control_c6_torn_gives_the_block_back_never)
 
 TEST(control_published_from_its_own_stack)
 {
-    struct model_options options = { .name = "own_stack", .enters = enters };
-
     ends_on_its_own_stack = true;
-    model_must_fail(options, end.threads, THREADS, end.setup, end.check, "data race");
+    catches(&end, "own_stack", "data race");
 }

@@ -22,7 +22,7 @@
  */
 #include "flow/slot.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -308,13 +308,6 @@ static void check_locked(void)
 
 /* ---- the models ----------------------------------------------------------------------------- */
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[THREADS];
-};
-
 static const struct model on = {
     "on", reset, check_on, 2, { { "emitter", emits_low, 0 }, { "owner", sets_handler, 1 } }
 };
@@ -358,29 +351,8 @@ static const struct model locked = {
     "locked", reset, check_locked, 3, { { "a", locks, 0 }, { "b", locks, 1 }, { "c", locks, 2 } }
 };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operation of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'L' ? "flow/lock.h" : "flow/signal.c";
-    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
-
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
-
-/* With a wrong design in place, it must too. */
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = { .ids = { { "L", "flow/lock.h" },
+                                                { "", "flow/signal.c" } } };
 
 TEST(an_emit_runs_the_handler_once_or_on_is_false)
 {

@@ -29,7 +29,7 @@
  */
 #include "base/mpsc.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 #include "sched/idle.h"
 
 #include <string.h>
@@ -236,51 +236,29 @@ static void check(void)
     model_assert(searchers == 0);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void);
-    struct model_thread threads[3];
-};
-
 static const struct model low = {
     "low",
     reset_low,
+    check,
+    3,
     { { "searcher", has_searched, 0 }, { "sleeper", sleeps, 1 }, { "producer", produces, 0 } }
 };
 static const struct model high = {
     "high",
     reset_high,
+    check,
+    3,
     { { "searcher", has_searched, 1 }, { "sleeper", sleeps, 0 }, { "producer", produces_one, 0 } }
 };
 static const struct model reverse = { "reverse",
                                       reset_reverse,
+                                      check,
+                                      3,
                                       { { "searcher", has_searched, 1 },
                                         { "sleeper", sleeps, 0 },
                                         { "producer", produces_errand_first, 1 } } };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, 3, model->setup, check);
-}
-
-/* With the fence of this id of idle.h weakened, the model must fail: the sleeper is not woken. */
-static void needs(const struct model *model, const char *id)
-{
-    struct model_options options = { .name = model->name,
-                                     .weaken = { "sched/idle.h", id, MODEL_ACQ_REL } };
-
-    model_must_fail(options, model->threads, 3, model->setup, check, "deadlock: nobody wakes");
-}
-
-/* With a wrong design in place, it must too. */
-static void catches(const struct model *model, const char *name)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, 3, model->setup, check, "deadlock: nobody wakes");
-}
+const struct model_file model_file = { .ids = { { "I", "sched/idle.h" } } };
 
 TEST(who_stays_up_for_its_inbox_calls_another_or_itself)
 {
@@ -300,27 +278,27 @@ TEST(who_stays_up_for_its_inbox_relies_on_who_makes_work_later)
 TEST(control_staying_up_for_its_inbox_alone)
 {
     calls_nobody = true;
-    catches(&low, "low_calls_nobody");
-    catches(&high, "high_calls_nobody");
+    catches(&low, "low_calls_nobody", "deadlock: nobody wakes");
+    catches(&high, "high_calls_nobody", "deadlock: nobody wakes");
 }
 
 TEST(control_calling_while_it_counts_as_a_searcher)
 {
     calls_too_soon = true;
-    catches(&low, "low_calls_too_soon");
-    catches(&high, "high_calls_too_soon");
+    catches(&low, "low_calls_too_soon", "deadlock: nobody wakes");
+    catches(&high, "high_calls_too_soon", "deadlock: nobody wakes");
 }
 
 TEST(control_i1_without_seq_cst_misses_the_item)
 {
-    needs(&low, "I1");
-    needs(&high, "I1");
-    needs(&reverse, "I1");
+    needs(&low, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&high, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&reverse, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
 }
 
 TEST(control_i2_without_seq_cst_relies_on_who_sleeps)
 {
-    needs(&low, "I2");
-    needs(&high, "I2");
-    needs(&reverse, "I2");
+    needs(&low, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&high, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&reverse, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
 }

@@ -38,7 +38,7 @@
  */
 #include "base/os.h"
 #include "harness.h"
-#include "model.h"
+#include "model_case.h"
 #include "sched/sched.h"
 
 #include <kcoro/timer.h>
@@ -481,13 +481,6 @@ static void check_one(void)
     model_assert(s.cancels > 0 ? s.runs == 0 : s.runs + s.dropped == 1);
 }
 
-struct model {
-    const char *name;
-    void (*setup)(void), (*check)(void);
-    int count;
-    struct model_thread threads[3];
-};
-
 static const struct model once = {
     "once",
     reset_once,
@@ -539,29 +532,8 @@ static const struct model inbox = {
     "inbox", reset_inbox, check, 2, { { "main", main_takes_in, 0 }, { "user", user_makes, 0 } }
 };
 
-static void passes(const struct model *model, int preemptions)
-{
-    struct model_options options = { .name = model->name, .preemptions = preemptions };
-
-    model_must_pass(options, model->threads, model->count, model->setup, model->check);
-}
-
-/* With the operations of this id weakened, the model must fail by why. */
-static void needs(const struct model *model, const char *id, int to, const char *why)
-{
-    const char *file = id[0] == 'K' ? "sched/token.c" : "token_model.c";
-    struct model_options options = { .name = model->name, .weaken = { file, id, to } };
-
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
-
-/* With a wrong use in place, it must too. */
-static void catches(const struct model *model, const char *name, const char *why)
-{
-    struct model_options options = { .name = name };
-
-    model_must_fail(options, model->threads, model->count, model->setup, model->check, why);
-}
+const struct model_file model_file = { .ids = { { "K", "sched/token.c" },
+                                                { "", "token_model.c" } } };
 
 TEST(a_delayed_task_is_started_or_cancelled_and_never_both)
 {
