@@ -85,27 +85,7 @@ static void copy_item(void *to, const void *from, size_t size)
     model_write((uint64_t *)to, value);
 }
 
-/* ---- what they call: threads and memory ----------------------------------------------------- */
-
-static kcoro_t outside; /* what stands for the stack of a plain thread */
-__thread kc_thread_t *kc__thread_self __attribute__((used));
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-kc_thread_t *kc__thread_new(void)
-{
-    return kc__thread_self;
-}
-
-void kc__usage(const char *call, const char *what)
-{
-    kc__die("%s: %s", call, what);
-}
+/* ---- what they call: memory and the scheduler; see world.c, too ----------------------------- */
 
 void *kc__alloc(size_t size)
 {
@@ -134,35 +114,7 @@ uint64_t kc__worker_random(kc_worker_t *w)
     return 0; /* plain threads have no worker, and these selects are biased */
 }
 
-int kc__job_cancelled_here(kcoro_t *co)
-{
-    (void)co;
-    return -ECANCELED;
-}
-
 /* ---- waits: those of plain threads ---------------------------------------------------------- */
-
-void kc__wait_link(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    l->next = first ? first : l;
-    l->prev = first ? first->prev : l;
-    l->prev->next = l->next->prev = l;
-    model_write(ring, first ? first : l);
-}
-
-void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    if (!l->next)
-        return;
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
-    l->next = NULL;
-}
 
 /* What was written last where this wait is. */
 static uint32_t *last_word(kc_wait_t *w)
@@ -240,6 +192,8 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 }
 
 /* ---- parts of models ------------------------------------------------------------------------ */
+
+static kcoro_t outside; /* what stands for the stack of a plain thread */
 
 static void enters(int i)
 {

@@ -58,26 +58,7 @@ static struct {
     int first; /* calls that were the first cancel of the parent */
 } s;
 
-/* ---- what they call: threads and memory ---------------------------------------------------- */
-
-__thread kc_thread_t *kc__thread_self __attribute__((used));
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-kc_thread_t *kc__thread_new(void)
-{
-    return kc__thread_self;
-}
-
-void kc__usage(const char *call, const char *what)
-{
-    kc__die("%s: %s", call, what);
-}
+/* ---- what they call: memory; see world.c, too ---------------------------------------------- */
 
 void *kc__alloc(size_t size)
 {
@@ -201,12 +182,6 @@ void kc__coro_set_result(kcoro_t *co, int rc)
     model_assert(!co); /* none has yielded */
 }
 
-int kc__job_cancelled_here(kcoro_t *co)
-{
-    (void)co;
-    return -ECANCELED;
-}
-
 /* ---- waits: those of plain threads --------------------------------------------------------- */
 
 /* That of drain lies in a frame, and counts as the last of ours. */
@@ -216,34 +191,6 @@ static int slot_of(const kc_wait_t *w)
         if (w == &s.wait[i])
             return i;
     return WAITS - 1;
-}
-
-void kc__wait_link(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    if (!first) {
-        l->next = l->prev = l;
-        model_write(ring, l);
-        return;
-    }
-    l->next = first;
-    l->prev = first->prev;
-    first->prev->next = l;
-    first->prev = l;
-    model_write(ring, first);
-}
-
-void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    if (!l->next)
-        return;
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
-    l->next = NULL;
 }
 
 bool kc__wait_claim_own(kc_wait_t *w, int rc)

@@ -66,27 +66,7 @@ static struct {
     bool frees;
 } s;
 
-/* ---- what they call ------------------------------------------------------------------------- */
-
-__thread kc_thread_t *kc__thread_self __attribute__((used));
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-void kc__usage(const char *call, const char *what)
-{
-    kc__die("%s: %s", call, what);
-}
-
-int kc__job_cancelled_here(kcoro_t *co)
-{
-    (void)co;
-    return -ECANCELED;
-}
+/* ---- what they call; see world.c, too ------------------------------------------------------- */
 
 void kc__job_shield(kc_job_t *j)
 {
@@ -96,34 +76,6 @@ void kc__job_shield(kc_job_t *j)
 void kc__job_unshield(kc_job_t *j)
 {
     model_assert(!j);
-}
-
-void kc__wait_link(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    if (!first) {
-        l->next = l->prev = l;
-        model_write(ring, l);
-        return;
-    }
-    l->next = first;
-    l->prev = first->prev;
-    first->prev->next = l;
-    first->prev = l;
-    model_write(ring, first);
-}
-
-void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
-{
-    kc_link_t *first = model_read(ring);
-
-    if (!l->next)
-        return;
-    l->prev->next = l->next;
-    l->next->prev = l->prev;
-    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
-    l->next = NULL;
 }
 
 /* A wait lies in a frame, where another one may have lain before: its state is kept elsewhere. */

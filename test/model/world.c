@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * world.c - what the sources call in every model that has waits: the thread, bad use, the rings.
+ *
+ * WHAT     Linked to the models of jobs, lines and channels. A model says in its enters which
+ *          thread runs. The head of a ring is plain data, so two who are inside at a time are a
+ *          data race: even who only adds at the end writes it.
+ */
+#include "flow/job.h"
+#include "model.h"
+
+#include <errno.h>
+
+__thread kc_thread_t *kc__thread_self __attribute__((used));
+
+#ifndef __x86_64__
+kc_thread_t *kc__thread(void)
+{
+    return kc__thread_self;
+}
+#endif
+
+kc_thread_t *kc__thread_new(void)
+{
+    return kc__thread_self;
+}
+
+void kc__usage(const char *call, const char *what)
+{
+    kc__die("%s: %s", call, what);
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    (void)co;
+    return -ECANCELED;
+}
+
+void kc__wait_link(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    l->next = first ? first : l;
+    l->prev = first ? first->prev : l;
+    l->prev->next = l->next->prev = l;
+    model_write(ring, first ? first : l);
+}
+
+void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
+{
+    kc_link_t *first = model_read(ring);
+
+    if (!l->next)
+        return;
+    l->prev->next = l->next;
+    l->next->prev = l->prev;
+    model_write(ring, l->next == l ? NULL : first == l ? l->next : first);
+    l->next = NULL;
+}
