@@ -369,19 +369,6 @@ static bool fails_now(const char *what UNUSED)
     return now >= fail_at && now <= fail_last;
 }
 
-static void count_job(kc_block_t *block UNUSED, void *arg)
-{
-    ++*(int *)arg;
-}
-
-static int jobs_there(void)
-{
-    int n = 0;
-
-    kc__block_each(KC_TASK_MAGIC, count_job, &n);
-    return n;
-}
-
 static int counts_in(void *arg UNUSED)
 {
     add(&in);

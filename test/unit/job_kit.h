@@ -189,4 +189,30 @@ static UNUSED void ended(kc_job_t *j, kc_job_state_t state, int code)
     kc_job_release(j);
 }
 
+/* Runs fn, which must abort, in a job of that name. */
+static UNUSED void run_named(kc_fn_t fn, const char *name)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
+    kc_sched_t *s = NULL;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    kc_job_t *j = launch(fn, NULL, &(kc_launch_opts_t){ .sched = s, .name = name });
+    CHECK_EQ(kc_job_join(j), 0);
+    FAIL("it did not abort");
+}
+
+static UNUSED void count_job(kc_block_t *block UNUSED, void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* All jobs that are in memory now. */
+static UNUSED int jobs_there(void)
+{
+    int n = 0;
+
+    kc__block_each(KC_TASK_MAGIC, count_job, &n);
+    return n;
+}
+
 #endif

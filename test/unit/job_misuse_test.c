@@ -120,17 +120,6 @@ IN_A_JOB(what_is_no_promise_cannot_be_kept_and_null_is_no_job)
 
 /* ---- bad use -------------------------------------------------------------------------------- */
 
-static void run_named(kc_fn_t fn, const char *name)
-{
-    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    kc_job_t *j = launch(fn, NULL, &(kc_launch_opts_t){ .sched = s, .name = name });
-    CHECK_EQ(kc_job_join(j), 0);
-    FAIL("it did not abort");
-}
-
 static int leaves_a_scope_open(void *arg UNUSED)
 {
     static kc_scope_t s;
@@ -584,19 +573,6 @@ static int try_local(void)
     static char keys[256], *next = keys; /* one that is set again needs no memory */
 
     return kc_local_set(next++, NULL);
-}
-
-static void count_job(kc_block_t *block UNUSED, void *arg)
-{
-    ++*(int *)arg;
-}
-
-static int jobs_there(void)
-{
-    int n = 0;
-
-    kc__block_each(KC_TASK_MAGIC, count_job, &n);
-    return n;
 }
 
 /* It was made: it must be what it would be without faults. */

@@ -9,17 +9,6 @@ static kc_mutex_t lock = KC_MUTEX_INIT;
 static kc_rwlock_t rwlock = KC_RWLOCK_INIT;
 static kc_cond_t cond = KC_COND_INIT;
 
-static void run_named(kc_fn_t fn, const char *name)
-{
-    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    kc_job_t *j = launch(fn, NULL, &(kc_launch_opts_t){ .sched = s, .name = name });
-    CHECK_EQ(kc_job_join(j), 0);
-    FAIL("it did not abort");
-}
-
 static void *takes_all(void *arg)
 {
     CHECK_EQ(kc_mutex_lock(&lock), 0);
