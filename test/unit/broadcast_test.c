@@ -439,12 +439,6 @@ static int accounts(void *arg)
     return 0;
 }
 
-static void *thread_accounts(void *arg)
-{
-    (void)accounts(arg);
-    return NULL;
-}
-
 /* Jobs and plain threads listen while a job sends. */
 IN_A_JOB(what_is_received_and_what_is_missed_are_all_that_was_sent)
 {
@@ -456,7 +450,7 @@ IN_A_JOB(what_is_received_and_what_is_missed_are_all_that_was_sent)
             l[i] = (struct listener){ .b = b };
             CHECK_EQ(kc_subscribe(b, &l[i].sub), 0);
             if (i < 2)
-                CHECK_EQ(pthread_create(&thread[i], NULL, thread_accounts, &l[i]), 0);
+                thread[i] = thread_runs(accounts, &l[i]);
             else
                 CHECK_EQ(kc_launch(accounts, &l[i]), 0);
         }

@@ -67,12 +67,6 @@ static UNUSED int does_one(void *arg)
     return 0;
 }
 
-static UNUSED void *thread_does_one(void *arg)
-{
-    (void)does_one(arg);
-    return NULL;
-}
-
 /* Starts it, and waits until it stands in line behind the others. */
 static UNUSED void stands(struct party *p, const kc_launch_opts_t *opts)
 {

@@ -436,8 +436,7 @@ TEST(a_close_wakes_plain_threads)
 {
     for (int op = KC_RECV; op <= KC_SEND; op++) {
         struct party p = { .c = chan(sizeof(int), 0), .op = op };
-        pthread_t thread;
-        CHECK_EQ(pthread_create(&thread, NULL, thread_does_one, &p), 0);
+        pthread_t thread = thread_runs(does_one, &p);
         UNTIL(in_line(p.c, op) == 1);
         kc_chan_close(p.c);
         pthread_join(thread, NULL);

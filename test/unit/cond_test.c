@@ -36,12 +36,6 @@ static int member_body(void *arg)
     return 0;
 }
 
-static void *member_thread(void *arg)
-{
-    member_body(arg);
-    return NULL;
-}
-
 static void join_group(struct member *m, struct group *g, int number)
 {
     *m = (struct member){ .g = g, .number = number };
@@ -279,7 +273,7 @@ IN_A_JOB(coroutines_and_threads_wait_in_one_line)
     for (int i = 0; i < N; i++) {
         if (i % 2) {
             m[i] = (struct member){ .g = &g, .number = i };
-            t[i] = thread(member_thread, &m[i]);
+            t[i] = thread_runs(member_body, &m[i]);
             UNTIL(in_line(&g.cond) == i + 1);
         } else {
             join_group(&m[i], &g, i);

@@ -18,6 +18,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define UNUSED __attribute__((unused))
@@ -187,6 +188,32 @@ static UNUSED void ended(kc_job_t *j, kc_job_state_t state, int code)
     CHECK_EQ(kc_job_state(j), state);
     CHECK_EQ(result_of(j), code);
     kc_job_release(j);
+}
+
+struct thread_body {
+    kc_fn_t fn;
+    void *arg;
+};
+
+static UNUSED void *thread_body_run(void *arg)
+{
+    struct thread_body body = *(struct thread_body *)arg;
+
+    free(arg);
+    body.fn(body.arg);
+    return NULL;
+}
+
+/* A plain thread that runs what could be the body of a job. */
+static UNUSED pthread_t thread_runs(kc_fn_t fn, void *arg)
+{
+    struct thread_body *body = malloc(sizeof *body);
+    pthread_t t;
+
+    CHECK(body != NULL);
+    *body = (struct thread_body){ fn, arg };
+    CHECK_EQ(pthread_create(&t, NULL, thread_body_run, body), 0);
+    return t;
 }
 
 /* Runs fn, which must abort, in a job of that name. */

@@ -191,16 +191,10 @@ static int arrives(void *arg)
     return 0;
 }
 
-static void *thread_arrives(void *arg)
-{
-    arrives(arg);
-    return NULL;
-}
-
 IN_A_JOB(all_who_arrive_go_on_together_and_see_what_the_others_did)
 {
     struct meeting m = { .o.latch = KC_LATCH_INIT(4), .members = 4 };
-    pthread_t t = thread(thread_arrives, &m);
+    pthread_t t = thread_runs(arrives, &m);
 
     for (int i = 0; i < 3; i++)
         CHECK_EQ(kc_launch(arrives, &m), 0);
@@ -353,12 +347,6 @@ static int wants_it(void *arg)
     return 0;
 }
 
-static void *thread_wants_it(void *arg)
-{
-    wants_it(arg);
-    return NULL;
-}
-
 IN_A_JOB(of_many_who_come_one_calls_it_and_all_return_when_it_has_ended)
 {
     for (int suspends = 0; suspends < 2; suspends++) {
@@ -368,7 +356,7 @@ IN_A_JOB(of_many_who_come_one_calls_it_and_all_return_when_it_has_ended)
         for (int i = 0; i < JOBS; i++)
             CHECK_EQ(kc_launch(wants_it, &s), 0);
         for (int i = 0; i < THREADS; i++)
-            t[i] = thread(thread_wants_it, &s);
+            t[i] = thread_runs(wants_it, &s);
         UNTIL(in_line(&s.once) == JOBS + THREADS - 1);
         CHECK_EQ(get(&s.out), 0);
         set(&s.go, 1);
@@ -547,16 +535,10 @@ static int meets_again_and_again(void *arg)
     return 0;
 }
 
-static void *thread_meets(void *arg)
-{
-    meets_again_and_again(arg);
-    return NULL;
-}
-
 IN_A_JOB(a_barrier_is_used_again_and_again_and_each_time_one_is_the_last)
 {
     struct generations g = { .barrier = KC_BARRIER_INIT(MEMBERS) };
-    pthread_t t = thread(thread_meets, &g);
+    pthread_t t = thread_runs(meets_again_and_again, &g);
 
     for (int i = 1; i < MEMBERS; i++)
         CHECK_EQ(kc_launch(meets_again_and_again, &g), 0);

@@ -30,12 +30,6 @@ static int counts_up(void *arg)
     return 0;
 }
 
-static void *thread_counts_up(void *arg)
-{
-    counts_up(arg);
-    return NULL;
-}
-
 IN_A_JOB(coroutines_and_threads_have_it_one_at_a_time)
 {
     enum { JOBS = 6, THREADS = 2 };
@@ -43,7 +37,7 @@ IN_A_JOB(coroutines_and_threads_have_it_one_at_a_time)
     pthread_t t[THREADS];
 
     for (int i = 0; i < THREADS; i++)
-        t[i] = thread(thread_counts_up, &c);
+        t[i] = thread_runs(counts_up, &c);
     for (int i = 0; i < JOBS; i++)
         CHECK_EQ(kc_launch(counts_up, &c), 0);
     UNTIL(get(&c.out) == JOBS + THREADS);
@@ -79,12 +73,6 @@ static int takes_its_turn(void *arg)
     return 0;
 }
 
-static void *thread_takes_its_turn(void *arg)
-{
-    takes_its_turn(arg);
-    return NULL;
-}
-
 IN_A_JOB(it_goes_to_coroutines_and_threads_in_the_order_in_which_they_came)
 {
     enum { N = 6 };
@@ -96,7 +84,7 @@ IN_A_JOB(it_goes_to_coroutines_and_threads_in_the_order_in_which_they_came)
     for (int i = 0; i < N; i++) {
         p[i] = (struct place){ &line, i };
         if (i % 3 == 2)
-            t[i] = thread(thread_takes_its_turn, &p[i]);
+            t[i] = thread_runs(takes_its_turn, &p[i]);
         else
             CHECK_EQ(kc_launch(takes_its_turn, &p[i]), 0);
         UNTIL(in_line(&line.lock) == i + 1);
@@ -500,12 +488,6 @@ static int frees_if_last(void *arg)
     return 0;
 }
 
-static void *thread_frees_if_last(void *arg)
-{
-    frees_if_last(arg);
-    return NULL;
-}
-
 IN_A_JOB(the_last_user_may_free_it_right_after_its_unlock)
 {
     enum { ROUNDS = 6, USERS = 4 };
@@ -518,7 +500,7 @@ IN_A_JOB(the_last_user_may_free_it_right_after_its_unlock)
         s->frees = &frees;
         for (int n = 1; n < USERS; n++)
             CHECK_EQ(kc_launch(frees_if_last, s), 0);
-        pthread_t t = thread(thread_frees_if_last, s);
+        pthread_t t = thread_runs(frees_if_last, s);
         UNTIL(get(&frees) == i + 1);
         pthread_join(t, NULL);
     }

@@ -105,12 +105,6 @@ static int reads_and_writes(void *arg)
     return 0;
 }
 
-static void *thread_reads_and_writes(void *arg)
-{
-    reads_and_writes(arg);
-    return NULL;
-}
-
 IN_A_JOB(coroutines_and_threads_never_read_while_another_writes)
 {
     enum { JOBS = 5, THREADS = 2 };
@@ -118,7 +112,7 @@ IN_A_JOB(coroutines_and_threads_never_read_while_another_writes)
     pthread_t t[THREADS];
 
     for (int i = 0; i < THREADS; i++)
-        t[i] = thread(thread_reads_and_writes, &table);
+        t[i] = thread_runs(reads_and_writes, &table);
     for (int i = 0; i < JOBS; i++)
         CHECK_EQ(kc_launch(reads_and_writes, &table), 0);
     UNTIL(get(&table.out) == JOBS + THREADS);
@@ -255,12 +249,6 @@ static int frees_if_last(void *arg)
     return 0;
 }
 
-static void *thread_frees_if_last(void *arg)
-{
-    frees_if_last(arg);
-    return NULL;
-}
-
 IN_A_JOB(the_last_writer_may_free_it_right_after_its_unlock)
 {
     enum { ROUNDS = 4, USERS = 4 };
@@ -273,7 +261,7 @@ IN_A_JOB(the_last_writer_may_free_it_right_after_its_unlock)
         s->frees = &frees;
         for (int n = 1; n < USERS; n++)
             CHECK_EQ(kc_launch(frees_if_last, s), 0);
-        pthread_t t = thread(thread_frees_if_last, s);
+        pthread_t t = thread_runs(frees_if_last, s);
         UNTIL(get(&frees) == i + 1);
         pthread_join(t, NULL);
     }

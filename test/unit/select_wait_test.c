@@ -244,12 +244,6 @@ TEST(a_select_of_many_without_memory_is_enomem_and_stands_nowhere)
 
 /* ---- threads and schedulers ----------------------------------------------------------------- */
 
-static void *thread_chooses(void *arg)
-{
-    (void)chooses(arg);
-    return NULL;
-}
-
 TEST(a_plain_thread_selects)
 {
     for (int k = 0; k < CASES; k += 3) {
@@ -257,7 +251,7 @@ TEST(a_plain_thread_selects)
         pthread_t thread;
         int item = k;
         prepare(&s, CASES);
-        CHECK_EQ(pthread_create(&thread, NULL, thread_chooses, &s), 0);
+        thread = thread_runs(chooses, &s);
         wait_until_it_stands(&s);
         CHECK_EQ(kc_chan_send(s.c[k], &item), 0);
         pthread_join(thread, NULL);
@@ -342,12 +336,6 @@ static int crosses(void *arg)
     return 0;
 }
 
-static void *thread_crosses(void *arg)
-{
-    (void)crosses(arg);
-    return NULL;
-}
-
 /* Round by round, what one has sent the other has received. */
 static void check_cross(const struct cross *one, const struct cross *other)
 {
@@ -396,7 +384,7 @@ TEST(two_selects_of_plain_threads_meet_crosswise)
     pthread_t thread;
 
     prepare_cross(x, &out, false);
-    CHECK_EQ(pthread_create(&thread, NULL, thread_crosses, &x[0]), 0);
+    thread = thread_runs(crosses, &x[0]);
     (void)crosses(&x[1]);
     pthread_join(thread, NULL);
     end_cross(x);

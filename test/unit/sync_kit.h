@@ -259,12 +259,6 @@ static UNUSED int waiter_body(void *arg)
     return 0;
 }
 
-static UNUSED void *waiter_thread(void *arg)
-{
-    waiter_body(arg);
-    return NULL;
-}
-
 /* A job that stands in line for it now, behind all others. */
 static UNUSED void stand_in_line(struct waiter *w, const struct way *way, union object *o)
 {

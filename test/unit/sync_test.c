@@ -393,7 +393,7 @@ IN_A_JOB(a_plain_thread_blocks_until_it_is_let_pass)
         union object o;
         struct waiter w = { .way = way, .o = &o };
         way->close(&o);
-        pthread_t t = thread(waiter_thread, &w);
+        pthread_t t = thread_runs(waiter_body, &w);
         UNTIL(in_line(&o) == 1);
         CHECK_EQ(get(&w.done), 0);
         way->open(&o);
@@ -401,12 +401,6 @@ IN_A_JOB(a_plain_thread_blocks_until_it_is_let_pass)
         pthread_join(t, NULL);
     }
     return 0;
-}
-
-static void *thread_runs_out_of_time(void *arg)
-{
-    runs_out_of_time(arg);
-    return NULL;
 }
 
 TEST(a_plain_thread_gives_up_at_its_deadline)
@@ -418,10 +412,10 @@ TEST(a_plain_thread_gives_up_at_its_deadline)
         if (!way->wait_until)
             continue;
         way->close(&o);
-        pthread_join(thread(thread_runs_out_of_time, &w), NULL);
+        pthread_join(thread_runs(runs_out_of_time, &w), NULL);
         CHECK_EQ(in_line(&o), 0);
         next.deadline = kc_now() + KC_SEC(3600);
-        pthread_t t = thread(waiter_thread, &next);
+        pthread_t t = thread_runs(waiter_body, &next);
         UNTIL(in_line(&o) == 1);
         way->open(&o);
         pthread_join(t, NULL);
@@ -629,12 +623,6 @@ static int brief_body(void *arg)
     return 0;
 }
 
-static void *brief_thread(void *arg)
-{
-    brief_body(arg);
-    return NULL;
-}
-
 static bool goes_by_itself(const struct way *way)
 {
     return way->close == sem_close || way->close == latch_close || way->close == event_close;
@@ -648,7 +636,7 @@ IN_A_JOB(an_object_may_go_as_soon_as_its_wait_has_returned)
             struct brief b = { .way = way };
             pthread_t t = { 0 };
             if (in_thread)
-                t = thread(brief_thread, &b);
+                t = thread_runs(brief_body, &b);
             else
                 CHECK_EQ(kc_launch(brief_body, &b), 0);
             for (int i = 0; i < 4; i++) {
