@@ -119,10 +119,7 @@ IN_A_JOB(tryacquire_does_not_look_at_cancellation)
     union object o = { .sem = KC_SEM_INIT(2) };
     struct waiter w = { .way = sem, .o = &o };
 
-    w.job = launch(tries_in_a_cancelled_job, &w, NULL);
-    UNTIL(get(&w.started));
-    CHECK(kc_job_cancel(w.job, 0));
-    came_back(&w, 0);
+    cancel_when_started(&w, tries_in_a_cancelled_job);
     return 0;
 }
 

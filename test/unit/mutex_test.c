@@ -32,18 +32,10 @@ static int counts_up(void *arg)
 
 IN_A_JOB(coroutines_and_threads_have_it_one_at_a_time)
 {
-    enum { JOBS = 6, THREADS = 2 };
     struct counter c = { .lock = KC_MUTEX_INIT, .rounds = 20 };
-    pthread_t t[THREADS];
 
-    for (int i = 0; i < THREADS; i++)
-        t[i] = thread_runs(counts_up, &c);
-    for (int i = 0; i < JOBS; i++)
-        CHECK_EQ(kc_launch(counts_up, &c), 0);
-    UNTIL(get(&c.out) == JOBS + THREADS);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    CHECK_EQ(c.plain, (JOBS + THREADS) * 20);
+    crowd_runs(counts_up, &c, 6, &c.out);
+    CHECK_EQ(c.plain, (6 + CROWD_THREADS) * 20);
     CHECK(kc_mutex_trylock(&c.lock));
     kc_mutex_unlock(&c.lock);
     return 0;
@@ -134,16 +126,15 @@ IN_A_JOB(what_is_handed_over_cannot_be_taken_before_the_new_owner_runs)
     struct waiter w = { .o = &o };
 
     mutex_close(&o);
-    kc_job_t *j = launch(holds_until_told, &w, NULL);
-    UNTIL(in_line(&o) == 1);
+    enter_line(&w, holds_until_told);
     kc_mutex_unlock(&o.mutex);
     CHECK(!kc_mutex_trylock(&o.mutex));
     CHECK_EQ(kc_mutex_lock_until(&o.mutex, 0), -ETIMEDOUT);
     set(&w.done, 1);
     CHECK_EQ(kc_mutex_lock(&o.mutex), 0);
     kc_mutex_unlock(&o.mutex);
-    CHECK_EQ(kc_job_join(j), 0);
-    kc_job_release(j);
+    CHECK_EQ(kc_job_join(w.job), 0);
+    kc_job_release(w.job);
     return 0;
 }
 
@@ -463,46 +454,22 @@ TEST(of_null_is_einval)
     CHECK_EQ(kc_cond_wait_until(&c, NULL, 0), -EINVAL);
 }
 
-/* The last owner frees it: who has unlocked it before must not touch it any more. */
-struct shared {
-    kc_mutex_t lock;
-    int users; /* under the lock */
-    count_t *frees;
-};
-
 static int frees_if_last(void *arg)
 {
     struct shared *s = arg;
 
     for (int i = 0; i < 3; i++) {
-        kc_mutex_lock_nocancel(&s->lock);
+        kc_mutex_lock_nocancel(&s->o.mutex);
         bool last = i == 2 && --s->users == 0;
-        count_t *frees = s->frees;
-        kc_mutex_unlock(&s->lock);
-        if (last) {
-            memset(s, 0xab, sizeof *s);
-            free(s);
-            add(frees);
-        }
+        kc_mutex_unlock(&s->o.mutex);
+        if (last)
+            free_shared(s);
     }
     return 0;
 }
 
 IN_A_JOB(the_last_user_may_free_it_right_after_its_unlock)
 {
-    enum { ROUNDS = 6, USERS = 4 };
-    count_t frees = 0;
-
-    for (int i = 0; i < ROUNDS; i++) {
-        struct shared *s = calloc(1, sizeof *s);
-        CHECK(s != NULL);
-        s->users = USERS;
-        s->frees = &frees;
-        for (int n = 1; n < USERS; n++)
-            CHECK_EQ(kc_launch(frees_if_last, s), 0);
-        pthread_t t = thread_runs(frees_if_last, s);
-        UNTIL(get(&frees) == i + 1);
-        pthread_join(t, NULL);
-    }
+    share_and_free(frees_if_last, 6);
     return 0;
 }

@@ -107,18 +107,10 @@ static int reads_and_writes(void *arg)
 
 IN_A_JOB(coroutines_and_threads_never_read_while_another_writes)
 {
-    enum { JOBS = 5, THREADS = 2 };
     struct table table = { .lock = KC_RWLOCK_INIT };
-    pthread_t t[THREADS];
 
-    for (int i = 0; i < THREADS; i++)
-        t[i] = thread_runs(reads_and_writes, &table);
-    for (int i = 0; i < JOBS; i++)
-        CHECK_EQ(kc_launch(reads_and_writes, &table), 0);
-    UNTIL(get(&table.out) == JOBS + THREADS);
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(t[i], NULL);
-    CHECK_EQ(table.a, (JOBS + THREADS) * 4);
+    crowd_runs(reads_and_writes, &table, 5, &table.out);
+    CHECK_EQ(table.a, (5 + CROWD_THREADS) * 4);
     anybody_gets_in(&table.lock);
     return 0;
 }
@@ -222,49 +214,26 @@ IN_A_JOB(all_readers_up_to_the_next_writer_get_in_together)
 
 /* ---- its end -------------------------------------------------------------------------------- */
 
-struct shared {
-    kc_rwlock_t lock;
-    int users; /* under the lock */
-    count_t *frees;
-};
-
 static int frees_if_last(void *arg)
 {
     struct shared *s = arg;
-    count_t *frees = s->frees;
 
     for (int i = 0; i < 3; i++) {
-        CHECK_EQ(kc_rwlock_rdlock(&s->lock), 0);
+        CHECK_EQ(kc_rwlock_rdlock(&s->o.rwlock), 0);
         CHECK_GT(s->users, 0);
-        kc_rwlock_rdunlock(&s->lock);
+        kc_rwlock_rdunlock(&s->o.rwlock);
     }
-    CHECK_EQ(kc_rwlock_wrlock(&s->lock), 0);
+    CHECK_EQ(kc_rwlock_wrlock(&s->o.rwlock), 0);
     bool last = --s->users == 0;
-    kc_rwlock_wrunlock(&s->lock);
-    if (last) {
-        memset(s, 0xab, sizeof *s);
-        free(s);
-        add(frees);
-    }
+    kc_rwlock_wrunlock(&s->o.rwlock);
+    if (last)
+        free_shared(s);
     return 0;
 }
 
 IN_A_JOB(the_last_writer_may_free_it_right_after_its_unlock)
 {
-    enum { ROUNDS = 4, USERS = 4 };
-    count_t frees = 0;
-
-    for (int i = 0; i < ROUNDS; i++) {
-        struct shared *s = calloc(1, sizeof *s);
-        CHECK(s != NULL);
-        s->users = USERS;
-        s->frees = &frees;
-        for (int n = 1; n < USERS; n++)
-            CHECK_EQ(kc_launch(frees_if_last, s), 0);
-        pthread_t t = thread_runs(frees_if_last, s);
-        UNTIL(get(&frees) == i + 1);
-        pthread_join(t, NULL);
-    }
+    share_and_free(frees_if_last, 4);
     return 0;
 }
 
@@ -331,10 +300,7 @@ IN_A_JOB(tries_do_not_look_at_cancellation)
     union object o = { .rwlock = KC_RWLOCK_INIT };
     struct waiter w = { .way = reads, .o = &o };
 
-    w.job = launch(tries_in_a_cancelled_job, &w, NULL);
-    UNTIL(get(&w.started));
-    CHECK(kc_job_cancel(w.job, 0));
-    came_back(&w, 0);
+    cancel_when_started(&w, tries_in_a_cancelled_job);
     return 0;
 }
 

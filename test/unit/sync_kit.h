@@ -259,14 +259,20 @@ static UNUSED int waiter_body(void *arg)
     return 0;
 }
 
-/* A job that stands in line for it now, behind all others. */
+/* A job with this body that stands in line for w->o now, behind all others. */
+static UNUSED void enter_line(struct waiter *w, kc_fn_t body)
+{
+    int before = in_line(w->o);
+
+    w->job = launch(body, w, NULL);
+    UNTIL(in_line(w->o) == before + 1);
+}
+
+/* The same with a body that only waits. */
 static UNUSED void stand_in_line(struct waiter *w, const struct way *way, union object *o)
 {
-    int before = in_line(o);
-
     *w = (struct waiter){ .way = way, .o = o };
-    w->job = launch(waiter_body, w, NULL);
-    UNTIL(in_line(o) == before + 1);
+    enter_line(w, waiter_body);
 }
 
 /* Its wait has returned so. */
@@ -279,12 +285,75 @@ static UNUSED void came_back(struct waiter *w, int rc)
         kc_job_release(w->job);
 }
 
+/* Cancels a job with this body when it has set w->started, and waits until it is done. */
+static UNUSED void cancel_when_started(struct waiter *w, kc_fn_t body)
+{
+    w->job = launch(body, w, NULL);
+    UNTIL(get(&w->started));
+    CHECK(kc_job_cancel(w->job, 0));
+    came_back(w, 0);
+}
+
 static UNUSED pthread_t thread(void *(*fn)(void *), void *arg)
 {
     pthread_t t;
 
     CHECK_EQ(pthread_create(&t, NULL, fn, arg), 0);
     return t;
+}
+
+/* ---- several who want the same -------------------------------------------------------------- */
+
+enum { CROWD_THREADS = 2 };
+
+/* So many jobs, and plain threads too, run this body; returns when all have added to out. */
+static UNUSED void crowd_runs(kc_fn_t body, void *arg, int jobs, count_t *out)
+{
+    pthread_t t[CROWD_THREADS];
+
+    for (int i = 0; i < CROWD_THREADS; i++)
+        t[i] = thread_runs(body, arg);
+    for (int i = 0; i < jobs; i++)
+        CHECK_EQ(kc_launch(body, arg), 0);
+    UNTIL(get(out) == jobs + CROWD_THREADS);
+    for (int i = 0; i < CROWD_THREADS; i++)
+        pthread_join(t[i], NULL);
+}
+
+/* On the heap; the last user frees it: who has unlocked it before must not touch it any more. */
+struct shared {
+    union object o;
+    int users; /* under its lock */
+    count_t *frees;
+};
+
+static UNUSED void free_shared(struct shared *s)
+{
+    count_t *frees = s->frees;
+
+    memset(s, 0xab, sizeof *s);
+    free(s);
+    add(frees);
+}
+
+/* Three jobs and a plain thread run this body with the same struct shared, whose lock is free, and
+ * one of them frees it; again and again. */
+static UNUSED void share_and_free(kc_fn_t body, int rounds)
+{
+    enum { USERS = 4 };
+    count_t frees = 0;
+
+    for (int i = 0; i < rounds; i++) {
+        struct shared *s = calloc(1, sizeof *s);
+        CHECK(s != NULL);
+        s->users = USERS;
+        s->frees = &frees;
+        for (int n = 1; n < USERS; n++)
+            CHECK_EQ(kc_launch(body, s), 0);
+        pthread_t t = thread_runs(body, s);
+        UNTIL(get(&frees) == i + 1);
+        pthread_join(t, NULL);
+    }
 }
 
 #endif

@@ -183,8 +183,7 @@ IN_A_JOB(who_was_let_pass_has_passed_although_it_is_cancelled_before_it_runs)
         union object o;
         struct waiter w = { .way = way, .o = &o };
         way->close(&o);
-        w.job = launch(hears_of_it_later, &w, NULL);
-        UNTIL(in_line(&o) == 1);
+        enter_line(&w, hears_of_it_later);
         way->open(&o);
         CHECK(kc_job_cancel(w.job, 0));
         came_back(&w, 0);
@@ -217,10 +216,7 @@ IN_A_JOB(in_a_cancelled_job_nothing_is_done_even_where_it_need_not_wait)
             way->close(&o);
             if (open && way->stays_open)
                 way->open(&o);
-            w.job = launch(waits_in_a_cancelled_job, &w, NULL);
-            UNTIL(get(&w.started));
-            CHECK(kc_job_cancel(w.job, 0));
-            came_back(&w, 0);
+            cancel_when_started(&w, waits_in_a_cancelled_job);
             CHECK_EQ(in_line(&o), 0);
             if (!way->stays_open)
                 continue;
@@ -254,8 +250,7 @@ IN_A_JOB(under_a_shield_a_cancel_ends_no_wait)
         union object o;
         struct waiter w = { .way = way, .o = &o };
         way->close(&o);
-        w.job = launch(waits_under_a_shield, &w, NULL);
-        UNTIL(in_line(&o) == 1);
+        enter_line(&w, waits_under_a_shield);
         CHECK(kc_job_cancel(w.job, 0));
         CHECK_EQ(kc_yield(), 0);
         CHECK_EQ(in_line(&o), 1);
@@ -340,8 +335,7 @@ IN_VIRTUAL_TIME(a_deadline_is_exact)
         if (!way->wait_until)
             continue;
         way->close(&o);
-        w.job = launch(waiter_body, &w, NULL);
-        UNTIL(in_line(&o) == 1);
+        enter_line(&w, waiter_body);
         CHECK_EQ(kc_sleep_until(w.deadline - 1), 0);
         CHECK_EQ(get(&w.done), 0);
         CHECK_EQ(kc_sleep_until(w.deadline + 1), 0);
@@ -376,8 +370,7 @@ IN_A_JOB(who_is_let_pass_in_time_has_passed)
         if (!way->wait_until)
             continue;
         way->close(&o);
-        w.job = launch(waiter_body, &w, NULL);
-        UNTIL(in_line(&o) == 1);
+        enter_line(&w, waiter_body);
         way->open(&o);
         came_back(&w, 0);
     }
@@ -525,8 +518,7 @@ IN_A_JOB(a_wait_inside_a_generator_suspends_the_whole_body)
             union object o;
             struct waiter w = { .way = way, .o = &o };
             way->close(&o);
-            w.job = launch(asks_a_generator, &w, NULL);
-            UNTIL(in_line(&o) == 1);
+            enter_line(&w, asks_a_generator);
             if (cancel)
                 CHECK(kc_job_cancel(w.job, 0));
             else
