@@ -3,34 +3,15 @@
  * sched_edge_test.c - where schedulers, generators, cleanups, pumps and failures meet.
  */
 #include "base/os.h"
-#include "harness.h"
-#include "sched/sched.h"
+#include "sched_kit.h"
 
 #include <kcoro/job.h>
-#include <kcoro/kcoro.h>
 
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static kc_sched_t *make(int workers, uint32_t flags)
-{
-    kc_sched_opts_t opts = { .workers = workers, .flags = flags };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    return s;
-}
-
-static void end(kc_sched_t *s)
-{
-    CHECK_EQ(kc_sched_destroy(s), 0);
-}
 
 static KC_ATOMIC(int) flag;
 

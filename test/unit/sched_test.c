@@ -3,45 +3,13 @@
  * sched_test.c - schedulers: submit, run, yield, hop, sleep, destroy, with 0 to 16 workers (S1-S7,
  * S9, S12, S13).
  */
-#include "harness.h"
-#include "sched/sched.h"
+#include "sched_kit.h"
 
-#include <kcoro/kcoro.h>
 #include <kcoro/timer.h>
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static const int counts[] = { KC_NO_WORKERS, 1, 2, 4, 16 };
-enum { COUNTS = sizeof counts / sizeof counts[0] };
-
-static kc_sched_t *make(int workers, uint32_t flags)
-{
-    kc_sched_opts_t opts = { .workers = workers, .flags = flags };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    CHECK_EQ(kc_sched_workers(s), workers < 0 ? 0 : workers);
-    return s;
-}
-
-static KC_ATOMIC(long) counter;
-
-static int count_one(void *arg)
-{
-    (void)arg;
-    kc_add_relaxed(&counter, 1);
-    return 0;
-}
-
-static void run(kc_sched_t *s)
-{
-    CHECK_EQ(kc_sched_run(s), 0);
-}
 
 /* ---- S1
  * ----------------------------------------------------------------------------------------- */

@@ -2,40 +2,7 @@
 /*
  * shutdown_test.c - kc_sched_destroy: whatever is queued, parked or sleeping, nothing leaks (S10).
  */
-#include "harness.h"
-#include "sched/sched.h"
-
-#include <kcoro/kcoro.h>
-
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-
-static const int counts[] = { KC_NO_WORKERS, 1, 2, 4, 16 };
-enum { COUNTS = sizeof counts / sizeof counts[0] };
-
-static kc_sched_t *make(int workers, uint32_t flags)
-{
-    kc_sched_opts_t opts = { .workers = workers, .flags = flags };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    return s;
-}
-
-static KC_ATOMIC(long) counter;
-
-static int count_one(void *arg)
-{
-    (void)arg;
-    kc_add_relaxed(&counter, 1);
-    return 0;
-}
-
-static void run(kc_sched_t *s)
-{
-    CHECK_EQ(kc_sched_run(s), 0);
-}
+#include "sched_kit.h"
 
 static KC_ATOMIC(long) due, cleaned;
 

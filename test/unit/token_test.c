@@ -3,51 +3,23 @@
  * token_test.c - delayed and interval tasks, tokens, the pumps, virtual time and seeds (T1-T6, S8,
  * S11).
  */
-#include "harness.h"
-#include "sched/sched.h"
+#include "sched_kit.h"
 
-#include <kcoro/kcoro.h>
 #include <kcoro/timer.h>
 
-#include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static kc_sched_t *make(int workers, uint32_t flags, uint64_t seed)
-{
-    kc_sched_opts_t opts = { .workers = workers, .flags = flags, .seed = seed };
-    kc_sched_t *s = NULL;
-
-    CHECK_EQ(kc_sched_create(&opts, &s), 0);
-    return s;
-}
-
 static kc_sched_t *make_virtual(void)
 {
-    return make(0, KC_SCHED_VIRTUAL_TIME, 0);
-}
-
-static KC_ATOMIC(long) counter;
-
-static int count_one(void *arg)
-{
-    (void)arg;
-    kc_add_relaxed(&counter, 1);
-    return 0;
+    return make(0, KC_SCHED_VIRTUAL_TIME);
 }
 
 static long count(void)
 {
     return kc_load_relaxed(&counter);
-}
-
-static void end(kc_sched_t *s)
-{
-    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 /* ---- T1: delayed
@@ -155,10 +127,10 @@ static int slow_run(void *arg)
 
 TEST(two_runs_of_an_interval_task_never_overlap)
 {
-    static const int counts[] = { KC_NO_WORKERS, 1, 4 };
+    static const int workers[] = { KC_NO_WORKERS, 1, 4 };
 
     for (int c = 0; c < 3; c++) {
-        kc_sched_t *s = make(counts[c], 0, 0);
+        kc_sched_t *s = make(workers[c], 0);
         kc_token_t *token = NULL;
         kc_store_relaxed(&counter, 0);
         CHECK_EQ(kc_schedule_interval(s, KC_US(50), KC_WORKER, slow_run, "fails", &token), 0);
@@ -172,7 +144,7 @@ TEST(two_runs_of_an_interval_task_never_overlap)
 
 TEST(run_expired_waits_for_interval_runs_on_workers)
 {
-    kc_sched_t *s = make(2, 0, 0);
+    kc_sched_t *s = make(2, 0);
 
     for (int i = 1; i <= 5; i++) {
         kc_token_t *token = NULL;
@@ -232,7 +204,7 @@ TEST(a_run_that_is_queued_but_not_started_can_still_be_cancelled)
 TEST(a_token_outlives_its_scheduler)
 {
     kc_token_t *a = NULL, *b = NULL, *c = NULL;
-    kc_sched_t *s = make(1, 0, 0);
+    kc_sched_t *s = make(1, 0);
 
     CHECK_EQ(kc_schedule_delayed(s, KC_SEC(100), KC_MAIN, count_one, NULL, &a), 0);
     CHECK_EQ(kc_schedule_interval(s, KC_SEC(100), KC_WORKER, count_one, NULL, &b), 0);
@@ -294,12 +266,12 @@ static void *thread_storms(void *arg)
 
 TEST_SLOW(a_storm_of_timers_from_many_threads_balances, 60000)
 {
-    static const int counts[] = { KC_NO_WORKERS, 2 };
+    static const int workers[] = { KC_NO_WORKERS, 2 };
 
     for (int c = 0; c < 2; c++) {
         struct balance b[THREADS] = { { 0 } };
         pthread_t thread[THREADS];
-        kc_sched_t *s = make(counts[c], 0, 0);
+        kc_sched_t *s = make(workers[c], 0);
         long expected = 0;
         kc_store_relaxed(&counter, 0);
         kc_store_relaxed(&threads_done, 0);
@@ -335,7 +307,7 @@ static int yields_for_ever(void *arg)
 
 TEST(a_task_that_keeps_yielding_stays_for_the_next_pump)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, 0, 0);
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
 
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, yields_for_ever, NULL), 0);
     for (int i = 1; i <= 3; i++) {
@@ -358,7 +330,7 @@ static int submits_more(void *arg)
 
 TEST(a_pump_runs_what_its_tasks_submit_and_returns_with_empty_queues)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, 0, 0);
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
 
     CHECK_EQ(kc_sched_run_expired(s, kc_now()), KC_FOREVER);
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, submits_more, (void *)10), 0);
@@ -369,7 +341,7 @@ TEST(a_pump_runs_what_its_tasks_submit_and_returns_with_empty_queues)
 
 TEST(a_smaller_now_than_before_starts_nothing_new)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, 0, 0);
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
     kc_time_t t0 = kc_now();
 
     CHECK_EQ(kc_schedule_delayed(s, KC_SEC(10), KC_MAIN, count_one, NULL, NULL), 0);
@@ -391,7 +363,7 @@ static void *thread_pumps(void *arg)
 
 TEST(pumps_elsewhere_are_eperm)
 {
-    kc_sched_t *s = make(1, 0, 0);
+    kc_sched_t *s = make(1, 0);
     pthread_t thread;
 
     CHECK_EQ(pthread_create(&thread, NULL, thread_pumps, s), 0);
@@ -407,7 +379,7 @@ static int sleeps_then_counts(void *arg)
 
 TEST(sleeping_on_the_creators_thread_pumps_its_scheduler)
 {
-    kc_sched_t *s = make(1, 0, 0);
+    kc_sched_t *s = make(1, 0);
 
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_counts, NULL), 0);
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, yields_for_ever, NULL), 0);
@@ -442,7 +414,7 @@ static void *thread_submits_later(void *arg)
 
 TEST(the_descriptor_is_readable_when_main_has_work_or_a_timer_is_due)
 {
-    kc_sched_t *s = make(1, 0, 0);
+    kc_sched_t *s = make(1, 0);
     int fd = kc_sched_fd(s);
     pthread_t thread;
 
@@ -524,8 +496,10 @@ static int yields_and_notes(void *arg)
 
 static void seeded_run(uint64_t seed, int *out)
 {
-    kc_sched_t *s = make(0, KC_SCHED_VIRTUAL_TIME, seed);
+    kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME, .seed = seed };
+    kc_sched_t *s = NULL;
 
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
     ordered = 0;
     for (intptr_t i = 0; i < 8; i++)
         CHECK_EQ(kc_sched_submit(s, KC_WORKER, yields_and_notes, (void *)i), 0);
