@@ -55,10 +55,14 @@ static int nothing(void *arg)
     return 0;
 }
 
-static void run(kc_sched_t *s, kc_fn_t fn)
+/* Runs fn as a job of a scheduler without workers, which is its argument. */
+static void run(kc_fn_t fn)
 {
+    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+
     CHECK_EQ(kc_launch_job(fn, s, &(kc_launch_opts_t){ .sched = s, .name = "top" }, NULL), 0);
     CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 static kc_launch_opts_t named(const char *name)
@@ -146,10 +150,7 @@ static int all_kinds(void *arg)
 
 TEST(each_job_says_its_name_coroutine_age_state_reason_and_what_it_waits_for)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
-
-    run(s, all_kinds);
-    CHECK_EQ(kc_sched_destroy(s), 0);
+    run(all_kinds);
 }
 
 static int returns_first(void *arg)
@@ -173,10 +174,7 @@ static int looks(void *arg)
 
 TEST(a_job_whose_body_has_returned_says_so)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
-
-    run(s, looks);
-    CHECK_EQ(kc_sched_destroy(s), 0);
+    run(looks);
 }
 
 static int thousands(void *arg)
@@ -204,10 +202,7 @@ static int thousands(void *arg)
 
 TEST(siblings_that_say_the_same_are_folded)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
-
-    run(s, thousands);
-    CHECK_EQ(kc_sched_destroy(s), 0);
+    run(thousands);
 }
 
 static int deep(void *arg)
@@ -234,10 +229,7 @@ static int looks_deep(void *arg)
 
 TEST(a_tree_3000_deep_needs_no_deep_stack)
 {
-    kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
-
-    run(s, looks_deep);
-    CHECK_EQ(kc_sched_destroy(s), 0);
+    run(looks_deep);
 }
 
 TEST(null_is_einval_and_a_file_with_an_error_is_eio)
