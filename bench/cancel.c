@@ -15,14 +15,13 @@
  *
  * Not measured: children that are cancelled on another thread than the one that cancels.
  */
-#include "harness.h"
 #include "hold.h"
 #include "peers/go.h"
 #include "peers/tokio.h"
+#include "run.h"
 
 #include <kcoro/coro.h>
 #include <kcoro/job.h>
-#include <kcoro/sched.h>
 #include <kcoro/timer.h>
 
 #include <errno.h>
@@ -33,23 +32,6 @@ enum {
     FEW = 256, /* less than a repetition holds: nobody but the calibration asks for so few */
     ROUNDS = 3,
 };
-
-static kc_sched_t *sched; /* the question's */
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_cancel: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(void)
-{
-    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-}
 
 /* ---- children that wait ---------------------------------------------------------------------- */
 
@@ -127,8 +109,7 @@ static void cancel_run(void *arg, uint64_t n)
 
     l.lap = n < FEW ? n : l.lap;
     l.count = (n + l.lap - 1) / l.lap;
-    must(kc_sched_submit(sched, KC_MAIN, cancelling, &l));
-    must(kc_sched_run(sched));
+    run_task(KC_MAIN, cancelling, &l);
     kb_took((int64_t)((double)l.ns * (double)n / (double)(l.count * l.lap)));
 }
 
@@ -144,7 +125,7 @@ static void ask(const struct question *q)
     static struct laps asleep = { .child = sleeping }, parked = { .child = parking };
 
     asleep.lap = parked.lap = q->count;
-    sched_open();
+    sched_open(KC_NO_WORKERS);
     kb_question(q->title);
     kb_case("kcoro asleep", cancel_run, &asleep);
     kb_case("kcoro parked", cancel_run, &parked);
@@ -159,7 +140,7 @@ static void ask(const struct question *q)
     kb_base("go one context");
     kb_base("tokio abort, handles");
     kb_measure();
-    must(kc_sched_destroy(sched));
+    sched_close();
 }
 
 /* ---- held ------------------------------------------------------------------------------------ */
@@ -186,9 +167,8 @@ static size_t jobs_hold(void **slots, size_t count)
 {
     (void)slots;
     held.count = count;
-    sched_open();
-    must(kc_sched_submit(sched, KC_MAIN, holding, NULL));
-    must(kc_sched_run(sched));
+    sched_open(KC_NO_WORKERS);
+    run_task(KC_MAIN, holding, NULL);
     return count;
 }
 

@@ -21,44 +21,17 @@
  *
  * All items are checked. Not measured: many senders to one channel, items larger than a word.
  */
-#include "harness.h"
 #include "peers/boost.h"
 #include "peers/go.h"
 #include "peers/tokio.h"
+#include "run.h"
 
 #include <kcoro/chan.h>
 #include <kcoro/job.h>
-#include <kcoro/sched.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { BUFFER = 128, CHOICES = 4 };
-
-static kc_sched_t *sched;      /* the question's */
-static kc_affinity_t place[2]; /* where the two sides are */
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_chan: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(int workers)
-{
-    kc_sched_opts_t opts = { .workers = workers, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-    place[0] = workers > 0 ? KC_WORKER_AT(0) : KC_MAIN;
-    place[1] = workers > 0 ? KC_WORKER_AT(1) : KC_MAIN;
-}
-
-static void sched_close(void)
-{
-    must(kc_sched_destroy(sched));
-}
 
 /* The channels of a run, and how many operations it does. */
 struct run {

@@ -558,6 +558,12 @@ const char *kb_beside(const char *file)
     return path;
 }
 
+void kb_error(int rc)
+{
+    fprintf(stderr, "\nbench_%s: error %d\n", kb.name, rc);
+    abort();
+}
+
 /* ---- begin and end ------------------------------------------------------------------------- */
 
 static void limit_reached(int unix_signal)

@@ -70,6 +70,9 @@ int64_t kb_now(void);        /* nanoseconds, monotonic */
 int64_t kb_clock_cost(void); /* what a call of kb_now adds to the interval it measures */
 double kb_median(double *values, int count); /* sorts them */
 
+/* For what must not go wrong in a run: says the error and aborts. */
+__attribute__((noreturn)) void kb_error(int rc);
+
 /*
  * Calls fn(arg, out) in a child process and fetches the count values that it has left in out.
  * False: the child died or took longer than limit_s.

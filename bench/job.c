@@ -17,15 +17,13 @@
  *
  * Not measured: children that wait (bench/cancel.c), trees (bench/skynet.c), more than two workers.
  */
-#include "harness.h"
 #include "peers/go.h"
 #include "peers/tokio.h"
+#include "run.h"
 
 #include <kcoro/job.h>
-#include <kcoro/sched.h>
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -33,37 +31,6 @@ enum {
     MANY = 100000,
     FEW = 256, /* less than a repetition holds: nobody but the calibration asks for so few */
 };
-
-static kc_sched_t *sched;  /* the question's */
-static kc_affinity_t home; /* where the parent is */
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_job: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(int workers)
-{
-    kc_sched_opts_t opts = { .workers = workers, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-    home = workers > 0 ? KC_WORKER_AT(0) : KC_MAIN;
-}
-
-static void sched_close(void)
-{
-    must(kc_sched_destroy(sched));
-}
-
-/* Runs fn(arg) as a task, and returns when all tasks have ended. */
-static void run_task(kc_fn_t fn, void *arg)
-{
-    must(kc_sched_submit(sched, home, fn, arg));
-    must(kc_sched_run(sched));
-}
 
 static int touching(void *arg)
 {
@@ -136,7 +103,7 @@ static void create_run(void *arg, uint64_t n)
     struct creation c = *(struct creation *)arg;
 
     c.n = n;
-    run_task(creating, &c);
+    run_task(place[0], creating, &c);
     kb_took(c.ns);
 }
 
@@ -200,19 +167,19 @@ static int scoping_call(void *arg)
 static void await_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(awaiting, &n);
+    run_task(place[0], awaiting, &n);
 }
 
 static void scope_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(scoping, &n);
+    run_task(place[0], scoping, &n);
 }
 
 static void scope_call_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(scoping_call, &n);
+    run_task(place[0], scoping_call, &n);
 }
 
 static void ask_without_switch(void)
@@ -271,19 +238,19 @@ static int joining_scope(void *arg)
 static void deferred_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(joining_deferred, &n);
+    run_task(place[0], joining_deferred, &n);
 }
 
 static void job_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(joining_job, &n);
+    run_task(place[0], joining_job, &n);
 }
 
 static void scope_of_one_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(joining_scope, &n);
+    run_task(place[0], joining_scope, &n);
 }
 
 static void ask_spawn_join(void)
@@ -337,7 +304,7 @@ static void laps_run(kc_fn_t fn, uint64_t n)
     int64_t start = kb_now();
 
     for (uint64_t i = 0; i < laps; i++)
-        run_task(fn, &lap);
+        run_task(place[0], fn, &lap);
     int64_t took = kb_now() - start;
 
     kb_took((int64_t)((double)took * (double)n / (double)(laps * lap)));

@@ -27,11 +27,10 @@
 #define _GNU_SOURCE /* affinity */
 #include "base/deque.h"
 
-#include "harness.h"
 #include "peers/go.h"
+#include "run.h"
 
 #include <kcoro/coro.h>
-#include <kcoro/sched.h>
 #include <kcoro/timer.h>
 
 #include <pthread.h>
@@ -48,39 +47,11 @@ enum {
     FEW = 256, /* less than a repetition holds: nobody but the calibration asks for so few */
 };
 
-static kc_sched_t *sched; /* the question's */
 static atomic_uint_fast64_t ran;
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_sched: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(int workers)
-{
-    kc_sched_opts_t opts = { .workers = workers, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-}
-
-static void sched_close(void)
-{
-    must(kc_sched_destroy(sched));
-}
 
 static void submit(kc_affinity_t where, kc_fn_t fn, void *arg)
 {
     must(kc_sched_submit(sched, where, fn, arg));
-}
-
-/* Runs fn(arg) as a task, and returns when all tasks have ended. */
-static void run_task(kc_affinity_t where, kc_fn_t fn, void *arg)
-{
-    submit(where, fn, arg);
-    must(kc_sched_run(sched));
 }
 
 static uint64_t at_most(uint64_t n, uint64_t limit)

@@ -9,14 +9,12 @@
  * from which the question comes (github.com/atemerev/skynet), Tokio's await the tasks they have
  * spawned.
  */
-#include "harness.h"
 #include "peers/go.h"
 #include "peers/tokio.h"
+#include "run.h"
 
 #include <kcoro/job.h>
-#include <kcoro/sched.h>
 
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -25,16 +23,6 @@ enum {
     LEAVES_FEW = 100, /* the tree for a calibration that asks for less than FEW leaves */
     FEW = 256,
 };
-
-static kc_sched_t *sched; /* the question's */
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_skynet: error %d\n", rc);
-        abort();
-    }
-}
 
 struct node {
     uint64_t number, size, sum;
@@ -99,8 +87,7 @@ static void trees_run(kc_fn_t fn, uint64_t n)
     for (uint64_t i = 0; i < trees; i++) {
         struct node root = { .size = leaves };
 
-        must(kc_sched_submit(sched, KC_WORKER, fn, &root));
-        must(kc_sched_run(sched));
+        run_task(KC_WORKER, fn, &root);
         if (root.sum != leaves * (leaves - 1) / 2)
             abort();
     }
@@ -123,9 +110,7 @@ static void deferreds_run(void *arg, uint64_t n)
 
 static void ask(const char *title, int workers, const char *operation)
 {
-    kc_sched_opts_t opts = { .workers = workers, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
+    sched_open(workers);
     kb_question(title);
     kb_case("kcoro scopes", scopes_run, NULL);
     kb_case("kcoro deferred values", deferreds_run, NULL);
@@ -134,7 +119,7 @@ static void ask(const char *title, int workers, const char *operation)
     kb_base("go channels");
     kb_base("tokio tasks");
     kb_measure();
-    must(kc_sched_destroy(sched));
+    sched_close();
 }
 
 int main(int argc, char **argv)

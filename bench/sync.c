@@ -16,12 +16,11 @@
  * not fair; Go's becomes fair for one who has waited a millisecond. This question needs two free
  * cores: on a busy machine one has done all turns before the other gets to run, and nobody fights.
  */
-#include "harness.h"
 #include "peers/boost.h"
 #include "peers/go.h"
 #include "peers/tokio.h"
+#include "run.h"
 
-#include <kcoro/sched.h>
 #include <kcoro/sync.h>
 
 #include <pthread.h>
@@ -29,35 +28,9 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum { CROWD = 4, SPINS = 1 << 20 };
-
-static kc_sched_t *sched; /* the question's */
-static kc_affinity_t place[2];
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_sync: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(int workers)
-{
-    kc_sched_opts_t opts = { .workers = workers, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-    place[0] = workers > 0 ? KC_WORKER_AT(0) : KC_MAIN;
-    place[1] = workers > 0 ? KC_WORKER_AT(1) : KC_MAIN;
-}
-
-static void sched_close(void)
-{
-    must(kc_sched_destroy(sched));
-}
 
 /* ---- uncontended ----------------------------------------------------------------------------- */
 
@@ -119,8 +92,7 @@ struct alone {
 
 static void alone_run(void *arg, uint64_t n)
 {
-    must(kc_sched_submit(sched, place[0], ((struct alone *)arg)->fn, &n));
-    must(kc_sched_run(sched));
+    run_task(place[0], ((struct alone *)arg)->fn, &n);
 }
 
 static pthread_mutex_t thread_mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -25,11 +25,10 @@
 #include "sched/sched.h"
 #include "sched/timer.h"
 
-#include "harness.h"
 #include "peers/timers.h"
+#include "run.h"
 
 #include <kcoro/coro.h>
-#include <kcoro/sched.h>
 #include <kcoro/timer.h>
 
 #include <stdio.h>
@@ -242,30 +241,6 @@ static void ask(const char *what, int kind, const char *base)
 
 /* ---- interval tasks -------------------------------------------------------------------------- */
 
-static kc_sched_t *sched;
-
-static void must(int rc)
-{
-    if (rc != 0) {
-        fprintf(stderr, "\nbench_timer: error %d\n", rc);
-        abort();
-    }
-}
-
-static void sched_open(void)
-{
-    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .name = "bench" };
-
-    must(kc_sched_create(&opts, &sched));
-}
-
-/* Runs fn(arg) as a task, and returns when all tasks have ended. */
-static void run_task(kc_fn_t fn, void *arg)
-{
-    must(kc_sched_submit(sched, KC_MAIN, fn, arg));
-    must(kc_sched_run(sched));
-}
-
 static int idling(void *arg)
 {
     kb_keep(arg);
@@ -310,7 +285,7 @@ static void create_interval_run(void *arg, uint64_t n)
     struct intervals in = { .n = n };
 
     (void)arg;
-    run_task(creating_intervals, &in);
+    run_task(KC_MAIN, creating_intervals, &in);
     kb_took(in.ns);
 }
 
@@ -327,7 +302,7 @@ static int making_intervals(void *arg)
 static void whole_interval_run(void *arg, uint64_t n)
 {
     (void)arg;
-    run_task(making_intervals, &n);
+    run_task(KC_MAIN, making_intervals, &n);
 }
 
 /* A run in flight: it waits until `over`. */
@@ -377,7 +352,7 @@ static void ask_single_execution(void)
     static kc_timers_t timers;
     static kc_timer_t timer;
 
-    sched_open();
+    sched_open(KC_NO_WORKERS);
     kc__timers_init(&timers, flight.now);
     kc__timers_add(&timers, &timer, flight.now);
     kc_token_t *token = token_make(KC_US(1), flying, &flight);
@@ -392,18 +367,18 @@ static void ask_single_execution(void)
     must(kcoro_unpark(flight.co));
     kc_token_release(token);
     kc_sched_poll(sched, flight.now);
-    must(kc_sched_destroy(sched));
+    sched_close();
 }
 
 static void ask_intervals(void)
 {
-    sched_open();
+    sched_open(KC_NO_WORKERS);
     kb_question("interval tasks");
     kb_case("kcoro create", create_interval_run, NULL);
     kb_case("kcoro create, release, clean up", whole_interval_run, NULL);
     kb_base("kcoro create");
     kb_measure();
-    must(kc_sched_destroy(sched));
+    sched_close();
 }
 
 int main(int argc, char **argv)
