@@ -57,7 +57,7 @@ KC_INLINE void fetch_ahead(const kc_mpsc_node_t *next)
     const kcoro_t *co = kc_container_of(kc_container_of(next, kc_block_t, link), kcoro_t, block);
     const char *sp = co->sp, *job = (const char *)co->task, *after = (const char *)next->next;
 
-    for (int i = 0; i < FETCHED; i++)
+    for (size_t i = 0; i < FETCHED; i++)
         __builtin_prefetch(sp + i * KC_CACHE_LINE);
     __builtin_prefetch(job);
     __builtin_prefetch(job + KC_CACHE_LINE);
