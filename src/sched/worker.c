@@ -38,7 +38,7 @@ enum {
     BUDGET = 64,     /* switches between two looks at the timers */
     FRESH_EVERY = 8, /* of them one begins with what has not started */
     OLDEST_EVERY = 16,
-    NEAR = 256,  /* coroutines that are taken for being in the cache */
+    NEAR = 2048, /* coroutines that lie in a cache, as is assumed */
     FETCHED = 6, /* cache lines of a stack */
     SHARED = 8,  /* how many are looked at for one that may go to a worker that sleeps */
 };
@@ -50,18 +50,23 @@ static void make_ready(kc_worker_t *w, kcoro_t *co)
     kc__queue_push(&w->ready, &co->block);
 }
 
-/* Long queues do not lie in the cache: of the next one its stack, as much as a body that waits
- * mostly uses, and its job are fetched, and its successor's control block. */
-KC_INLINE void fetch_ahead(const kc_mpsc_node_t *next)
+/* What the next turns need is fetched now: the stack and the job of the next one, and its
+ * successor's control block. Long queues lie in no cache: of those all that a body touches which
+ * waits and goes on, as far as it can be known. */
+KC_INLINE void fetch_ahead(const kc_mpsc_node_t *next, bool is_long)
 {
     const kcoro_t *co = kc_container_of(kc_container_of(next, kc_block_t, link), kcoro_t, block);
     const char *sp = co->sp, *job = (const char *)co->task, *after = (const char *)next->next;
 
-    for (size_t i = 0; i < FETCHED; i++)
-        __builtin_prefetch(sp + i * KC_CACHE_LINE);
+    __builtin_prefetch(sp);
     __builtin_prefetch(job);
+    if (after)
+        __builtin_prefetch(after);
+    if (kc_likely(!is_long))
+        return;
+    for (size_t i = 1; i < FETCHED; i++)
+        __builtin_prefetch(sp + i * KC_CACHE_LINE);
     __builtin_prefetch(job + KC_CACHE_LINE);
-    __builtin_prefetch(after);
     __builtin_prefetch(after + KC_CACHE_LINE);
 }
 
@@ -71,8 +76,8 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 
     if (!block)
         return NULL;
-    if (kc_unlikely(w->ready.count > NEAR))
-        fetch_ahead(w->ready.head);
+    if (w->ready.head)
+        fetch_ahead(w->ready.head, w->ready.count > NEAR);
     return kc_container_of(block, kcoro_t, block);
 }
 
