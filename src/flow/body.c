@@ -9,14 +9,9 @@
  *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
  *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
  *          its mark; unwinding takes all from the top.
- *
- * ORDER    id  site         operation    pairs with   carries; what breaks if weaker
- *          B1  start: word  cas_acq_rel  cancel.c X2  worker and co; a cancel would send its notice
- *                                                     to the wrong thread
  */
 #include "base/os.h"
 #include "flow/job.h"
-#include "flow/lock.h"
 #include "flow/signal.h"
 
 #include <errno.h>
@@ -43,20 +38,13 @@ static void never_starts(kc_job_t *j)
 /* BODY is set, unless it is to stop. */
 static bool body_begins(kc_job_t *j)
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word);
-    uint32_t spins = 0;
+    uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
 
-    for (;;) {
+    do
         if (kc_unlikely(seen & KC_WORD_STOP))
             return false;
-        if (kc_unlikely(seen & KC_WORD_LOCK)) { /* who has it may be about to stop it */
-            kc__lock_is_taken(&spins);
-            seen = kc_load_relaxed(&j->task.word);
-        } else if (kc_cas_acq_rel(&j->task.word, &seen,
-                                  seen | KC_WORD_BODY | KC_WORD_STARTED)) { /* B1 */
-            return true;
-        }
-    }
+    while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
+    return true;
 }
 
 /* What most jobs are. */
@@ -295,7 +283,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
     kc__worker_count(t->worker, KC_COUNT_BURIED);
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     kc__worker_runs(t->worker, co);
-    kc__job_release(j, KC_WORD_BODY); /* before me goes: job.c R4 */
+    kc__job_release(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
     kc__coro_hand_over(t, me);
     return co;
 }

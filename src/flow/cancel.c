@@ -16,10 +16,7 @@
  *          its way down the walk holds a reference on each job of its path, so the way up is there.
  *
  * ORDER    id  site             operation     pairs with  carries; what breaks if weaker
- *          X1  mark: word       cas_acq_rel   job.c J1    the lock, and the hold for a notice in
- *                                                         the same step: the body may end meanwhile
- *          X2  mark: word       load_acquire  body.c B1   worker and co, which BODY stands for
- *          X3  mark, notice:    load_acquire  wait.c A4   the fields of a coroutine that has just
+ *          X1  mark, notice:    load_acquire  wait.c A4   the fields of a coroutine that has just
  *              worker                                     hopped to this thread
  *
  * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
@@ -27,7 +24,6 @@
  *             but for its cleanups.
  */
 #include "flow/job.h"
-#include "flow/lock.h"
 
 #include <errno.h>
 
@@ -50,14 +46,13 @@ static void stop_body(kc_job_t *j)
 
 void kc__job_notice(kc_job_t *j)
 {
-    kc_worker_t *w = kc_load_acquire(&j->task.worker); /* X3 */
+    kc_worker_t *w = kc_load_acquire(&j->task.worker); /* X1 */
 
     if (w != kc__worker()) { /* it has hopped meanwhile */
         kc__worker_send(w, &j->task.block);
         return;
     }
-    uint64_t word = kc__job_lock(j); /* whoever has it may rely on this notice */
-    kc__job_change(j, 0, KC_WORD_LOCK | KC_WORD_NOTICED);
+    uint64_t word = kc__job_change(j, 0, KC_WORD_NOTICED);
     if ((word & (KC_WORD_STOP | KC_WORD_BODY)) == (KC_WORD_STOP | KC_WORD_BODY))
         stop_body(j);
     kc__job_release(j, 0);
@@ -66,7 +61,7 @@ void kc__job_notice(kc_job_t *j)
 void kc__job_release_there(kc_job_t *j)
 {
     if (!kc__job_release_not_last(j)) /* no other notice was in the count, so R1 holds */
-        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X3 */
+        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X1 */
 }
 
 /* ---- marking -------------------------------------------------------------------------------- */
@@ -78,46 +73,31 @@ int kc__job_reason_below(const kc_job_t *j)
     return reason == 0 || reason == -ETIMEDOUT ? -ECANCELED : reason;
 }
 
-/* Locks j. True: its body is on another thread, and the count holds for a notice to it. */
-static bool lock_for_notice(kc_job_t *j, uint64_t *was)
+/* It is terminal, or about to be. */
+static bool has_ended(uint64_t word)
 {
-    kc_worker_t *me = kc__worker();
-    uint64_t seen = kc_load_acquire(&j->task.word); /* X2 */
-
-    for (uint32_t spins = 0;;) {
-        if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            kc__lock_is_taken(&spins);
-            seen = kc_load_acquire(&j->task.word); /* X2 */
-            continue;
-        }
-        bool notice = (seen & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY &&
-                      kc_load_acquire(&j->task.worker) != me;                       /* X3 */
-        if (kc_cas_acq_rel(&j->task.word, &seen, (seen | KC_WORD_LOCK) + notice)) { /* X1 */
-            *was = seen;
-            return notice;
-        }
-    }
+    return (word & KC_WORD_COUNT) == 0;
 }
 
 /* Under its lock: may `by` cancel j, which is not cancelled? */
 static bool may_cancel(uint64_t word, kc_cancel_by_t by)
 {
-    if (word & (KC_WORD_DONE | KC_WORD_CANCELLED))
+    if (has_ended(word) || (word & KC_WORD_CANCELLED))
         return false;
     return !(word & KC_WORD_FORBID) || by == KC_BY_SHUTDOWN || by == KC_BY_BODY;
 }
 
-/* Under its lock: an explicit reason replaces a timeout, as long as the body has not ended (J5). */
-static void replace_reason(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
+/* Under its lock: an explicit reason replaces a timeout, as long as the body has not ended (J5).
+ * Returns what the word is then. */
+static uint64_t replace_reason(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
 {
-    bool ended =
-        (word & KC_WORD_DONE) || (word & (KC_WORD_STARTED | KC_WORD_BODY)) == KC_WORD_STARTED;
+    bool ended = has_ended(word) || (word & (KC_WORD_STARTED | KC_WORD_BODY)) == KC_WORD_STARTED;
 
-    if ((by == KC_BY_USER || by == KC_BY_REQUEST || by == KC_BY_PARENT || by == KC_BY_SHUTDOWN) &&
-        (word & KC_WORD_TIMED) && reason != -ETIMEDOUT && !ended) {
-        j->reason = reason;
-        kc__job_change(j, 0, KC_WORD_TIMED);
-    }
+    if ((by != KC_BY_USER && by != KC_BY_REQUEST && by != KC_BY_PARENT && by != KC_BY_SHUTDOWN) ||
+        !(word & KC_WORD_TIMED) || reason == -ETIMEDOUT || ended)
+        return word;
+    j->reason = reason;
+    return word & ~KC_WORD_TIMED;
 }
 
 /* A shield holds back what is asked. */
@@ -126,26 +106,27 @@ static bool held(uint64_t word)
     return (word & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) == KC_WORD_SHIELDED;
 }
 
-/* Under its lock: the bits that this cancel sets. */
-static uint64_t bits_to_set(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
+/* Under its lock: what this cancel makes of the word. */
+static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
 {
     uint64_t effect = KC_WORD_STOP | KC_WORD_HALT;
+    bool fails = by == KC_BY_CHILD || (by == KC_BY_BODY && reason != -ECANCELED);
 
+    if (fails && j->code == 0)
+        j->code = reason;
     if (by == KC_BY_GRACE)
-        return KC_WORD_GRACE_OVER |
-               (word & KC_WORD_CANCELLED && !(word & KC_WORD_DONE) ? effect : 0);
-    if (by == KC_BY_CHILD && (word & KC_WORD_FORBID))
-        return KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT); /* its body goes on */
+        return word | KC_WORD_GRACE_OVER |
+               (word & KC_WORD_CANCELLED && !has_ended(word) ? effect : 0);
+    if (by == KC_BY_CHILD && (word & KC_WORD_FORBID)) /* its body goes on */
+        return word | KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT);
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
-        return 0; /* it is kept */
-    if (!may_cancel(word, by)) {
-        replace_reason(j, word, reason, by);
-        return 0;
-    }
-    if (by != KC_BY_BODY || reason == -ECANCELED)
+        return word; /* it is kept */
+    if (!may_cancel(word, by))
+        return replace_reason(j, word, reason, by);
+    if (by != KC_BY_BODY || !fails)
         j->reason = reason;
     uint64_t timed = reason == -ETIMEDOUT && by != KC_BY_CHILD && by != KC_BY_BODY;
-    return KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (held(word) ? 0 : effect);
+    return word | KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (held(word) ? 0 : effect);
 }
 
 /* ---- what follows --------------------------------------------------------------------------- */
@@ -189,6 +170,13 @@ static void skip_the_queue(kc_job_t *j)
     kc__job_release(j, 0);
 }
 
+/* Under its lock: the body is on another thread, and no notice to it is on its way. */
+static bool needs_notice(const kc_job_t *j, uint64_t word)
+{
+    return (word & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY &&
+           kc_load_acquire(&j->task.worker) != kc__worker(); /* X1 */
+}
+
 /* STOP or HALT was set just now. Somebody holds a reference. */
 static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool notice)
 {
@@ -200,7 +188,7 @@ static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool notice)
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
     } else if (notice) {
-        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X3 */
+        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X1 */
     } else if ((fresh & KC_WORD_STOP) &&
                (was & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY) {
         stop_body(j);
@@ -246,24 +234,21 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
-    uint64_t was;
-    bool notice = lock_for_notice(j, &was);
-    uint64_t set = bits_to_set(j, was, reason, by), fresh = set & ~was;
-    bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT);
-    bool send = notice && (fresh & KC_WORD_STOP);
-    bool skips = (fresh & KC_WORD_STOP) && may_be_pending(j, was) && kc__job_hold(j);
+    uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), fresh = word & ~was;
+    bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT), stops = fresh & KC_WORD_STOP;
+    bool notice = stops && needs_notice(j, was);
+    bool skips = stops && may_be_pending(j, was);
 
-    kc__job_change(j, set | (send ? KC_WORD_NOTICED : 0), KC_WORD_LOCK);
+    /* The count holds j for the notice, and for the look at its parent's queue. */
+    kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
     if (fresh & KC_WORD_CANCELLED) {
         tell_cancel(s, j, reason, by, at);
         arm_grace(j);
     }
     if (effect)
-        takes_effect(j, fresh, was, send);
+        takes_effect(j, fresh, was, notice);
     if (skips)
         skip_the_queue(j);
-    if (notice && !send)
-        kc__job_release(j, 0);
     return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0);
 }
 
@@ -357,28 +342,19 @@ bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
 
 void kc__job_fail(kc_job_t *j, int code, bool child)
 {
-    kc__job_lock(j);
-    if (j->code == 0)
-        j->code = code;
-    kc__job_unlock(j);
     kc__job_cancel(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
 }
 
 /* ---- shields -------------------------------------------------------------------------------- */
 
-/* The word changes in one step, when nobody has the lock. Returns what it was. */
-static uint64_t change_unlocked(kc_job_t *j, uint64_t (*next)(uint64_t word))
+/* The word changes in one step. Returns what it was. */
+static uint64_t change_by(kc_job_t *j, uint64_t (*next)(uint64_t word))
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word);
+    uint64_t seen = kc__word_seen(&j->task);
 
-    for (uint32_t spins = 0;;) {
-        if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            kc__lock_is_taken(&spins);
-            seen = kc_load_relaxed(&j->task.word);
-        } else if (kc_cas_acq_rel(&j->task.word, &seen, next(seen))) { /* X1 */
-            return seen;
-        }
-    }
+    while (!kc__word_swap(&j->task, &seen, next(seen)))
+        ;
+    return seen;
 }
 
 static uint64_t with_shield(uint64_t word)
@@ -400,14 +376,14 @@ void kc__job_shield(kc_job_t *j)
         return;
     if (kc__job_word(j) & KC_WORD_HALT)
         kc__job_walk(j); /* what was there before is told before */
-    change_unlocked(j, with_shield);
+    change_by(j, with_shield);
 }
 
 void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
-    uint64_t was = change_unlocked(j, without_shield);
+    uint64_t was = change_by(j, without_shield);
     uint64_t fresh = without_shield(was) & ~was;
     if (fresh & KC_WORD_HALT) {
         takes_effect(j, fresh, 0, false); /* its body runs: it is the caller */
@@ -431,7 +407,7 @@ int kc_shield_begin(void)
         j->shields++;
         return 0;
     }
-    if (change_unlocked(j, with_first_shield) & KC_WORD_CANCELLED)
+    if (change_by(j, with_first_shield) & KC_WORD_CANCELLED)
         return -ECANCELED;
     j->shields = 1;
     return 0;

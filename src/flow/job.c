@@ -23,23 +23,17 @@
  *                                                              in the count becomes a notice
  *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
  *
- *          job_end, the one completion path: the outcome is settled, DONE --> alarms and signals
- *          are cut --> those who join are woken, once each --> the parent hears of a failure -->
- *          the parent's count falls, which may end the parent: in a loop, so that depth costs no
- *          stack --> the tree's reference is given up.
+ *          seal and job_end, the one completion path: those who join are claimed --> the outcome
+ *          is settled --> the parent hears of a failure --> DONE --> alarms and signals are cut -->
+ *          those who join are woken, once each --> the parent's count falls, which may end the
+ *          parent: in a loop, so that depth costs no stack --> the tree's reference is given up.
  *
  * WHO      The lock is a bit of the word, held for a few instructions, never while foreign code
  *          runs, never two at a time. Lock order: none is needed.
  *
  * ORDER    id  site             operation    pairs with  carries; what breaks if weaker
- *          J1  lock: word       cas_acq_rel  J2          what is under the lock
- *          J2  unlock: word     sub_acq_rel  J1          the same
- *          J3  release: word    cas_acq_rel  J3, J5      all that the child or body wrote, for who
- *                                                        ends the job and who drains it
- *          J4  hold, change:    cas_acq_rel  J3          a count above 0 is one: the job cannot end
- *              word                                      between the look and the change
- *          J5  state, result:   load_acquire J2, J3      outcome, payload, what the body wrote
- *              word
+ *          J5  state, result,   load_acquire word.h J1,  outcome, payload, what the body wrote
+ *              wait: word                    J2
  *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
  *          J7  ext              cas_acq_rel, J7          its contents
  *                               load_acquire
@@ -53,7 +47,6 @@
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
  *                                                                          hold)
  *          R3 in the ring of children, those with WALKED come last.       (KC_CHECK in attach)
- *          R4 BODY is not cleared under another's lock: who has seen it there finds the coroutine.
  */
 #include "flow/job.h"
 
@@ -65,50 +58,26 @@
 
 /* ---- the word ------------------------------------------------------------------------------- */
 
-/* Takes the lock and adds `more` to the word. Returns what the word was. */
-static uint64_t lock_and_add(kc_job_t *j, uint64_t more)
+uint64_t kc__word_wait(kc_task_t *task)
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word);
     uint32_t spins = 0;
+    uint64_t seen;
 
-    for (;;) {
-        if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            kc__lock_is_taken(&spins);
-            seen = kc_load_relaxed(&j->task.word);
-        } else if (kc_cas_acq_rel(&j->task.word, &seen, (seen | KC_WORD_LOCK) + more)) { /* J1 */
-            return seen;
-        }
-    }
-}
-
-uint64_t kc__job_lock(kc_job_t *j)
-{
-    return lock_and_add(j, 0);
-}
-
-void kc__job_unlock(kc_job_t *j)
-{
-    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK); /* J2 */
-}
-
-uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear)
-{
-    uint64_t seen = kc_load_relaxed(&j->task.word);
-
-    while (!kc_cas_acq_rel(&j->task.word, &seen, (seen & ~clear) | set)) /* J4 */
-        ;
+    do
+        kc__lock_is_taken(&spins);
+    while ((seen = kc_load_acquire(&task->word)) & KC_WORD_LOCK); /* J5 */
     return seen;
 }
 
 bool kc__job_hold(kc_job_t *j)
 {
-    uint64_t seen = kc_load_relaxed(&j->task.word);
+    uint64_t seen = kc__word_seen(&j->task);
 
     do {
         if ((seen & KC_WORD_COUNT) == 0)
             return false;
-        KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT);     /* R2 */
-    } while (!kc_cas_acq_rel(&j->task.word, &seen, seen + 1)); /* J4 */
+        KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
+    } while (!kc__word_swap(&j->task, &seen, seen + 1));
     return true;
 }
 
@@ -265,30 +234,23 @@ void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind
 
 int kc__job_attach(kc_job_t *parent, kc_job_t *j)
 {
-    uint64_t seen = kc_load_relaxed(&parent->task.word);
-    uint32_t spins = 0;
+    uint64_t seen = kc__word_seen(&parent->task);
 
-    for (;;) {
+    do {
         if (kc_unlikely((seen & KC_WORD_COUNT) == 0 || (seen & KC_WORD_CLOSED)))
             return seen & KC_WORD_HALT && (seen & KC_WORD_COUNT) ? -ECANCELED : -ESHUTDOWN;
         if (kc_unlikely(seen & KC_WORD_HALT))
             return -ECANCELED;
         KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
-        if (kc_unlikely(seen & KC_WORD_LOCK)) {
-            kc__lock_is_taken(&spins);
-            seen = kc_load_relaxed(&parent->task.word);
-        } else if (kc_cas_acq_rel(&parent->task.word, &seen, (seen | KC_WORD_LOCK) + 1)) { /* J1 */
-            break;
-        }
-    }
+    } while (!kc__word_swap(&parent->task, &seen, seen | KC_WORD_LOCK));
     ring_add(parent, j);
-    kc__job_unlock(parent);
+    kc__job_unlock_to(parent, seen + 1);
     return 0;
 }
 
 void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
 {
-    uint64_t seen = lock_and_add(parent, 1);
+    uint64_t seen = kc__job_lock(parent);
 
     if (kc_unlikely(seen & KC_WORD_HALT)) {
         j->reason = kc__job_reason_below(parent);
@@ -298,7 +260,7 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     } else {
         ring_add(parent, j);
     }
-    kc__job_unlock(parent);
+    kc__job_unlock_to(parent, seen + 1);
 }
 
 /* Under the parent's lock: its child j has ended. Another one that may start now; NULL: none. */
@@ -364,18 +326,24 @@ int kc__job_result(const kc_job_t *j)
     return 0;
 }
 
-/* Under the lock: claims all who wait. Returns them, linked by next. */
-static kc_link_t *claim_waiters(kc_job_t *j)
+/* Under the lock: claims all who wait, and appends them to a list. Returns its new end. */
+static kc_link_t **claim_waiters(kc_job_t *j, kc_link_t **end)
 {
-    kc_link_t *claimed = NULL, **end = &claimed;
-
     while (j->waiters) {
         kc_wait_t *w = kc__wait_of(j->waiters);
         kc__wait_unlink(&j->waiters, &w->link);
         if (kc__wait_claim_own(w, 0))
             end = kc__wait_append(end, w);
     }
-    return claimed;
+    return end;
+}
+
+/* It ends so: then its parent fails. */
+static bool fails_parent(const kc_job_t *j, uint64_t done)
+{
+    return kc_unlikely(done & KC_WORD_DONE_FAILED) &&
+           !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_QUIET)) &&
+           !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
 }
 
 static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
@@ -424,35 +392,41 @@ static bool leave_parent(kc_job_t *parent, kc_job_t *j)
 {
     bool root = kc__job_flags(parent) & KC_JOB_ROOT;
 
-    kc__job_lock(parent);
+    uint64_t seen = kc__job_lock(parent);
+    uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
     ring_remove(parent, j);
     kc_job_t *next = next_pending(parent, j);
-    uint64_t seen = kc_load_relaxed(&parent->task.word), word;
-    do {
-        word = seen - 1;
-        if ((seen & KC_WORD_COUNT) == 2)
-            word &= ~KC_WORD_DRAIN;
-        if ((seen & KC_WORD_COUNT) > 1)
-            word &= ~KC_WORD_LOCK;
-    } while (!kc_cas_acq_rel(&parent->task.word, &seen, word)); /* J3 */
+    kc__job_unlock_to(parent, ((seen & ~gone) - 1) | (count == 1 ? KC_WORD_LOCK : 0));
     if (kc_unlikely(next != NULL))
         kc__task_submit(&next->task); /* it is a child too: then the count is not 0 */
-    if ((seen & KC_WORD_COUNT) == 1)
+    if (count == 1)
         return true;
     fewer(parent, seen, root);
     return false;
 }
 
-/* j is locked and its count is 0: it is terminal from now on. Returns who has waited for it. */
+/*
+ * j is locked and its count is 0: it is terminal when this returns. Returns who has waited for it.
+ *
+ * Its parent hears of a failure before anybody can see the end of j, so that whoever has seen it
+ * finds its parent cancelled. Those who wait were claimed before: the failure does not take its
+ * code from them.
+ */
 static kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
-    kc_link_t *claimed = claim_waiters(j);
+    kc_link_t *claimed = NULL, **end = claim_waiters(j, &claimed);
 
-    *done = outcome(j, kc__job_word(j));
+    *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
+    if (kc_unlikely(fails_parent(j, *done))) {
+        kc__job_unlock(j);
+        kc__job_fail(j->parent, j->code, true);
+        kc__job_lock(j);
+        claim_waiters(j, end); /* who came meanwhile */
+    }
     kc_job_ext_t *ext = kc__job_ext_of(j);
     if (kc_unlikely(ext && ext->ending))
         ext->ending(ext->owner, *done);
-    kc_sub_acq_rel(&j->task.word, KC_WORD_LOCK - *done); /* J2 */
+    kc__job_unlock_to(j, (kc__job_word(j) & ~KC_WORD_LOCK) | *done);
     return claimed;
 }
 
@@ -491,12 +465,6 @@ static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
         tell_end(j, done);
         if (kc_unlikely(ext != NULL))
             cut_off(j, ext);
-        /* Those who wait are claimed: the failure does not take its code from them. But when they
-         * go on, the parent is cancelled. */
-        if (kc_unlikely(done & KC_WORD_DONE_FAILED) &&
-            !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_QUIET)) &&
-            !(kc__job_flags(parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT)))
-            kc__job_fail(parent, j->code, true);
         while (claimed) {
             kc_wait_t *w = kc__wait_of(claimed);
             claimed = claimed->next;
@@ -513,20 +481,20 @@ static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
     }
 }
 
-/* The last in the count goes; seen is the word. False: the word is another one now. */
-static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t seen)
+/* The last in the count goes; *seen is the word. False: it is another one now. */
+static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
-    uint64_t word = (seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
+    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
 
-    if (kc_likely(!(seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && !kc__job_ext_of(j))) {
-        /* Nobody waits, and as nobody has cancelled it its outcome is settled: one step. */
-        done = KC_WORD_DONE | (j->code != 0 ? KC_WORD_DONE_FAILED : 0);
-        if (!kc_cas_acq_rel(&j->task.word, &seen, word | done)) /* J3 */
+    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && j->code == 0 &&
+                  !kc__job_ext_of(j))) {
+        /* Nobody waits, has cancelled it, or need hear of it: one step. */
+        if (!kc__word_swap(&j->task, seen, word | KC_WORD_DONE))
             return false;
-        job_end(j, done, NULL);
+        job_end(j, KC_WORD_DONE, NULL);
         return true;
     }
-    if (!kc_cas_acq_rel(&j->task.word, &seen, word | KC_WORD_LOCK)) /* J3 */
+    if (!kc__word_swap(&j->task, seen, word | KC_WORD_LOCK))
         return false;
     kc_link_t *claimed = seal(j, &done);
     job_end(j, done, claimed);
@@ -536,23 +504,18 @@ static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t seen)
 /* only_last: does nothing if others are in the count. True: the count fell. */
 static bool release(kc_job_t *j, uint64_t clear, bool only_last)
 {
-    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    uint64_t seen = kc__word_seen(&j->task);
     bool root = kc__job_flags(j) & KC_JOB_ROOT;
 
-    for (uint32_t spins = 0;;) {
+    for (;;) {
         uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? clear | KC_WORD_DRAIN : clear;
-        uint64_t word = (seen & ~gone) - 1;
         KC_ASSERT(count > 0); /* R2 */
         if (count > 1 && only_last)
             return false;
-        if ((seen & KC_WORD_LOCK) && (count == 1 || clear)) { /* R4 */
-            kc__lock_is_taken(&spins);
-            seen = kc_load_acquire(&j->task.word); /* J5 */
-        } else if (count == 1) {
-            if (last_goes(j, clear, seen))
+        if (count == 1) {
+            if (last_goes(j, clear, &seen))
                 return true;
-            seen = kc_load_acquire(&j->task.word);               /* J5 */
-        } else if (kc_cas_acq_rel(&j->task.word, &seen, word)) { /* J3 */
+        } else if (kc__word_swap(&j->task, &seen, (seen & ~gone) - 1)) {
             fewer(j, seen, root);
             return true;
         }
@@ -571,13 +534,13 @@ bool kc__job_release_last(kc_job_t *j, uint64_t clear)
 
 bool kc__job_release_not_last(kc_job_t *j)
 {
-    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    uint64_t seen = kc__word_seen(&j->task);
 
     for (;;) {
         uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
         uint64_t word = count == 1 ? seen | KC_WORD_NOTICED : (seen & ~gone) - 1;
         KC_ASSERT(count > 1 || (count == 1 && !(seen & KC_WORD_NOTICED))); /* R2 */
-        if (!kc_cas_acq_rel(&j->task.word, &seen, word))                   /* J3 */
+        if (!kc__word_swap(&j->task, &seen, word))
             continue;
         if (count > 1)
             fewer(j, seen, false);
@@ -588,30 +551,30 @@ bool kc__job_release_not_last(kc_job_t *j)
 /* The body of its parent drains, and j is all that it waits for. */
 static kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
 {
-    uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
+    uint64_t seen = kc__word_seen(&parent->task);
 
     do
         if ((seen & KC_WORD_COUNT) != 2 || !(seen & KC_WORD_DRAIN) ||
             kc_load_relaxed(&parent->task.worker) != me)
             return NULL;
-    while (!kc_cas_acq_rel(&parent->task.word, &seen, seen & ~KC_WORD_DRAIN)); /* J4 */
+    while (!kc__word_swap(&parent->task, &seen, seen & ~KC_WORD_DRAIN));
     kc_wait_t *w = parent->task.wait;
     return kc__wait_claim_own(w, 0) ? w->co : NULL;
 }
 
 kcoro_t *kc__job_heir(kc_job_t *j)
 {
-    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    uint64_t seen = kc__word_seen(&j->task);
     kc_thread_t *t = kc__thread();
 
-    if ((seen & KC_WORD_COUNT) != 1 || (seen & KC_WORD_LOCK))
+    if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
     if (!(seen & KC_WORD_WAITERS))
         return heir_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
      * stack, and stays locked until then. */
-    uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) | KC_WORD_LOCK) - 1;
-    if (!kc_cas_acq_rel(&j->task.word, &seen, word)) /* J3 */
+    uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) - 1) | KC_WORD_LOCK;
+    if (!kc__word_swap(&j->task, &seen, word))
         return NULL;
     kc_link_t *l = j->waiters;
     if (!l || l->next != l)
@@ -640,7 +603,7 @@ void kc__job_drain(kc_job_t *j)
 {
     for (;;) {
         kc_wait_t w;
-        uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+        uint64_t seen = kc__word_seen(&j->task);
         if ((seen & KC_WORD_COUNT) == 1)
             return;
         kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
@@ -650,7 +613,7 @@ void kc__job_drain(kc_job_t *j)
                 j->task.wait = NULL;
                 return;
             }
-        while (!kc_cas_acq_rel(&j->task.word, &seen, seen | KC_WORD_DRAIN)); /* J4 */
+        while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_DRAIN));
         (void)kc__wait_commit(&w, KC_FOREVER);
     }
 }

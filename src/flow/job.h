@@ -11,6 +11,7 @@
 #define KC_FLOW_JOB_H
 
 #include "flow/wait.h"
+#include "flow/word.h"
 #include "sched/sched.h"
 
 #include <kcoro/job.h>
@@ -27,34 +28,6 @@ enum {
     KC_JOB_COUNTED = 1024, /* it counts as running in a parent with max_running          */
     KC_JOB_GUEST = 2048    /* its parent is in another scheduler                         */
 };
-
-/*
- * The word (task.word): every race about the outcome is decided here. The state that users see is a
- * function of it, see kc_job_state.
- */
-#define KC_WORD_COUNT 0x7fffffffull    /* the body, the children, leases, notices on their way   */
-#define KC_WORD_LOCK (1ull << 31)      /* the job's lock                                         */
-#define KC_WORD_BODY (1ull << 32)      /* the body has started and has not ended                 */
-#define KC_WORD_CANCELLED (1ull << 33) /* somebody has asked it to end                           */
-#define KC_WORD_SHIELDED (1ull << 34)  /* ... which must wait                                    */
-#define KC_WORD_HALT (1ull << 35)      /* no more children: those it has are being cancelled     */
-#define KC_WORD_WALKED (1ull << 36)    /* its parent has told it                                 */
-#define KC_WORD_DRAIN (1ull << 37)     /* its body waits until it alone is left in the count     */
-#define KC_WORD_FORBID (1ull << 38)    /* only the end of the scheduler cancels it               */
-#define KC_WORD_CLOSED (1ull << 39)    /* a group that takes no more children; a promise kept    */
-#define KC_WORD_GRACE_OVER                                                                        \
-    (1ull << 40)                  /* shields hold nothing back any more                     */
-#define KC_WORD_DONE (1ull << 41) /* terminal; the next two say how                         */
-#define KC_WORD_DONE_FAILED (1ull << 42)
-#define KC_WORD_DONE_CANCELLED (1ull << 43)
-#define KC_WORD_NOTICED                                                                           \
-    (1ull << 44) /* a notice to the thread of the body is on its way            */
-#define KC_WORD_WAITERS (1ull << 45)  /* somebody joins it, or did */
-#define KC_WORD_STARTED (1ull << 46)  /* the body has started at some time */
-#define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so */
-#define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children */
-#define KC_WORD_STOP                                                                              \
-    KC_TASK_STOP /* the body is effectively cancelled: its suspension points say so */
 
 #define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
 
@@ -152,11 +125,27 @@ void kc__job_free(kc_job_t *j);
 /* Its extension, made if there is none. NULL: no memory. */
 kc_job_ext_t *kc__job_ext(kc_job_t *j);
 
-uint64_t kc__job_lock(kc_job_t *j);
-void kc__job_unlock(kc_job_t *j);
+/* Its lock, held for a few instructions. lock returns what the word was; unlock_to says what it is
+ * then; change, by one who does not hold it, sets and clears bits and returns what it was. */
+KC_INLINE uint64_t kc__job_lock(kc_job_t *j)
+{
+    return kc__word_lock(&j->task);
+}
 
-/* Sets and clears bits of the word. Returns what it was. */
-uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear);
+KC_INLINE void kc__job_unlock_to(kc_job_t *j, uint64_t word)
+{
+    kc__word_unlock(&j->task, word);
+}
+
+KC_INLINE void kc__job_unlock(kc_job_t *j)
+{
+    kc__job_unlock_to(j, kc__job_word(j) & ~KC_WORD_LOCK);
+}
+
+KC_INLINE uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear)
+{
+    return kc__word_change(&j->task, set, clear);
+}
 
 /* Writes into the trace that j was created, or is there. Its parent is there. */
 KC_COLD void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind);

@@ -5,7 +5,7 @@
  * A deferred value is its job: kc_deferred_t is a name for the same block.
  *
  * ORDER    id  site            operation     pairs with  carries
- *          V1  look: word      load_acquire  job.c J2    outcome and payload: D1
+ *          V1  look: word      load_acquire  word.h J2   outcome and payload: D1
  */
 #include "flow/job.h"
 
@@ -55,7 +55,7 @@ KC_INLINE bool enqueue(kc_job_t *j, kc_wait_t *w)
 
     if (waits)
         kc__wait_link(&j->waiters, &w->link);
-    kc__job_change(j, waits ? KC_WORD_WAITERS : 0, KC_WORD_LOCK);
+    kc__job_unlock_to(j, word | (waits ? KC_WORD_WAITERS : 0));
     if (waits) {
         kc__count(s, KC_COUNT_WAITS);
         KC_TRACE(s, .kind = KC_EVENT_WAIT_REGISTER, .at = at, .job = (uintptr_t)j,
@@ -228,7 +228,7 @@ int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
         j->reason = rc;
     else
         j->code = rc;
-    kc__job_change(j, KC_WORD_CLOSED | (rc == -ECANCELED ? KC_WORD_CANCELLED : 0), KC_WORD_LOCK);
+    kc__job_unlock_to(j, word | KC_WORD_CLOSED | (rc == -ECANCELED ? KC_WORD_CANCELLED : 0));
     kc__group_ends(j);
     return 0;
 }

@@ -322,8 +322,9 @@ void kc_forbid_signal(void)
         kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
     kc_sched_t *s = kc__job_sched(own);
     kc_add_relaxed(&s->strays, 1); /* before it can be missed */
-    bool may = !(kc__job_lock(own) & (KC_WORD_CANCELLED | KC_WORD_FORBID));
-    kc__job_change(own, may ? KC_WORD_FORBID : 0, KC_WORD_LOCK);
+    uint64_t word = kc__job_lock(own);
+    bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
+    kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));
     kc_fence_seq_cst(); /* E1 */
     if (may && kc_load_relaxed(&s->shutting)) {
         forbid_too_late(own);

@@ -8,7 +8,7 @@
  *          write to one cache line.
  *
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
- *          R1  idle: word  load_acquire  job.c J3    what the jobs have written, for who has run
+ *          R1  idle: word  load_acquire  word.h J1   what the jobs have written, for who has run
  *                                                    the scheduler
  *          R4  idle:       load_acquire  job.c J8    a detached job is counted while in a root,
  *              detached                              no longer when it leaves: if the roots have

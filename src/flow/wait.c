@@ -20,7 +20,7 @@
  * ORDER    id  site          operation      pairs with    carries; what breaks if weaker
  *          A2  wake: word    store_release  A3, sched H8  the result, for a plain thread
  *          A3  wait: word    load_acquire   A2
- *          A4  hop: worker   store_release  cancel X3     the coroutine's fields, for a cancel on
+ *          A4  hop: worker   store_release  cancel X1     the coroutine's fields, for a cancel on
  *                                                         the thread where it goes
  *          A5  cancel: claim cas_acq_rel    wait.h A1     exactly one ends a wait
  *

@@ -27,8 +27,9 @@
  *          race     the same, but the body does not wait
  *          shield   a body opens and closes a shield while another thread cancels it
  *          fail     a child fails while its parent is cancelled
+ *          blame    a child fails while the body of its parent joins it, and looks at itself then
  *
- * ORDER    J1 to J7 in job.c, X1 to X3 in cancel.c, the rest in job_model_world.c.
+ * ORDER    J1 to J5 in word.h, J6 in job.c, X1 in cancel.c, the rest in job_model_world.c.
  *
  * CONTROLS Ids are weakened, changes of the word are taken apart into a look and a store, and wrong
  *          ways stand in for the right ones; the models must fail then. MODEL_TRACE=1 shows how.
@@ -186,9 +187,9 @@ static int attach(kc_job_t *parent, kc_job_t *j)
         return kc__job_attach(parent, j);
     if (kc__job_word(parent) & KC_WORD_HALT)
         return -ECANCELED;
-    lock_and_add(parent, 1);
+    uint64_t word = kc__job_lock(parent);
     ring_add(parent, j);
-    kc__job_unlock(parent);
+    kc__job_unlock_to(parent, word + 1);
     return 0;
 }
 
@@ -215,22 +216,21 @@ static bool tells_in_two_steps; /* wrong: the count rises for the notice after t
 static void cancels(int job)
 {
     kc_job_t *j = &s.job[job];
+    uint64_t stops = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT;
 
     if (!tells_in_two_steps) {
         s.first += kc__job_cancel(j, REASON, KC_BY_USER);
-    } else if (!(kc__job_lock(j) & KC_WORD_DONE)) {
+    } else if (!(kc__job_word(j) & KC_WORD_DONE)) {
         kc_worker_t *to = kc_load_relaxed(&j->task.worker);
+        uint64_t was = kc__job_lock(j);
         j->reason = REASON;
         s.first++;
-        uint64_t was =
-            kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT, KC_WORD_LOCK);
+        kc__job_unlock_to(j, was | stops);
         kc__news_terminate(j);
         if (was & KC_WORD_BODY) {
             kc_add_relaxed(&j->task.word, 1);
             kc__worker_send(to, &j->task.block);
         }
-    } else {
-        kc__job_unlock(j);
     }
     kc__job_unref(j);
 }
@@ -265,10 +265,12 @@ static int shield_begin(kc_job_t *j)
 {
     if (!shields_at_once)
         return kc_shield_begin();
-    if (kc__job_change(j, KC_WORD_SHIELDED, 0) & KC_WORD_CANCELLED) {
-        kc__job_change(j, 0, KC_WORD_SHIELDED);
+    uint64_t seen = kc__job_word(j);
+    while (!(seen & KC_WORD_CANCELLED) &&
+           !kc_cas_relaxed(&j->task.word, &seen, seen | KC_WORD_SHIELDED))
+        ;
+    if (seen & KC_WORD_CANCELLED)
         return -ECANCELED;
-    }
     j->shields = 1;
     return 0;
 }
@@ -293,6 +295,22 @@ static void shields(int job)
 static void child_fails(int job)
 {
     kc__job_release(&s.job[job], 0);
+}
+
+/* The body of the parent: when it has seen its child's end it is cancelled. */
+static void joins_who_fails(int i)
+{
+    kc_job_t *j = &s.job[PARENT], *child = &s.job[CHILD];
+    kc_wait_t *w = &s.wait[i];
+
+    kc__wait_begin_firm(w, KC_WAIT_JOIN, child);
+    if (enqueue(child, w))
+        kc__wait_commit(w, KC_FOREVER);
+    model_assert(kc_job_state(child) == KC_JOB_FAILED && kc__job_result(child) == CODE);
+    model_assert(is_marked(j));
+    kc__job_unref(child);
+    kc__job_release(j, KC_WORD_BODY);
+    read_until_done(j);
 }
 
 /* ---- the models ---------------------------------------------------------------------------- */
@@ -402,6 +420,18 @@ static void reset_fail(void)
     kc__job_release(j, KC_WORD_BODY);
 }
 
+/* That of the child alone has ended, and has failed. */
+static void reset_blame(void)
+{
+    reset();
+    kc_job_t *j = add(ROOT, 0);
+    kc_job_t *child = add(PARENT, 1);
+    kc__job_change(child, 0, KC_WORD_BODY);
+    child->code = CODE;
+    kc__job_ref(child);
+    kc__job_ref(j);
+}
+
 static void check_lease(void)
 {
     check_gone();
@@ -474,6 +504,17 @@ static void check_fail(void)
     kc__job_unref(j);
     check_gone();
     model_assert(s.sent == 0);
+}
+
+static void check_blame(void)
+{
+    kc_job_t *j = &s.job[PARENT];
+
+    enters(0);
+    model_assert(kc_job_state(j) == KC_JOB_FAILED && kc__job_result(j) == CODE);
+    kc__job_unref(j);
+    check_gone();
+    model_assert(s.sent == s.told && s.terminated[PARENT] == 1);
 }
 
 static const struct model end = {
@@ -563,9 +604,14 @@ static const struct model fail = { "fail",
                                    { { "other", cancels, PARENT },
                                      { "child", child_fails, CHILD } } };
 
-const struct model_file model_file = {
-    .enters = enters, .slow = true, .ids = { { "J", "flow/job.c" }, { "X", "flow/cancel.c" } }
-};
+static const struct model blames = { "blame",
+                                     reset_blame,
+                                     check_blame,
+                                     2,
+                                     { { "body", joins_who_fails, 0 },
+                                       { "child", child_fails, CHILD } } };
+
+const struct model_file model_file = { .enters = enters, .slow = true };
 
 TEST(the_last_of_three_ends_it_once)
 {
@@ -652,6 +698,11 @@ TEST(a_failure_counts_more_than_a_cancel)
     passes(&fail, 2);
 }
 
+TEST(who_has_joined_a_child_that_fails_finds_itself_cancelled)
+{
+    passes(&blames, 2);
+}
+
 TEST(control_j1_relaxed_lets_two_into_the_queue)
 {
     needs(&queue, "J1", MODEL_RELAXED, "data race: other reads waiters, written by one");
@@ -662,7 +713,7 @@ TEST(control_j1_torn_gives_the_lock_to_two)
     needs(&queue, "J1", MODEL_TORN, "data race: other reads waiters, written by one");
     needs(&publish, "J1", MODEL_TORN, "not true: is_marked(above)");
     needs(&late, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
-    needs(&fail, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&fail, "J1", MODEL_TORN, "not true: s.terminated[j - s.job] == 1");
 }
 
 TEST(control_j2_relaxed_hides_the_queue)
@@ -670,35 +721,29 @@ TEST(control_j2_relaxed_hides_the_queue)
     needs(&queue, "J2", MODEL_RELAXED, "data race: other reads waiters, written by one");
 }
 
-TEST(control_j3_relaxed_frees_what_is_in_use)
+TEST(control_j1_relaxed_hides_what_was_written)
 {
-    needs(&end, "J3", MODEL_RELAXED, "data race: body frees parent, used by child");
-    needs(&poll, "J3", MODEL_RELAXED, "data race: body frees parent, used by child");
-    needs(&drain, "J3", MODEL_RELAXED, "data race: body frees parent, used by child");
+    needs(&end, "J1", MODEL_RELAXED, "data race: body reads data, written by child");
+    needs(&drain, "J1", MODEL_RELAXED, "deadlock: nobody wakes body");
 }
 
-TEST(control_j3_torn_ends_it_never)
+TEST(control_j1_torn_ends_it_never)
 {
-    needs(&end, "J3", MODEL_TORN, "deadlock: nobody wakes body");
-    needs(&poll, "J3", MODEL_TORN, "deadlock: nobody wakes body");
-    needs(&hold, "J3", MODEL_TORN, "not true: s.freed[i] == 1");
-    needs(&heir, "J3", MODEL_TORN, "internal error: !j->children");
+    needs(&end, "J1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&poll, "J1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&heir, "J1", MODEL_TORN, "deadlock: nobody wakes other");
 }
 
-TEST(control_j4_torn_holds_what_has_ended)
+TEST(control_j1_torn_holds_what_has_ended_and_drains_for_ever)
 {
-    needs(&hold, "J4", MODEL_TORN, "not true: word == KC_WORD_DONE");
-}
-
-TEST(control_j4_torn_drains_for_ever)
-{
-    needs(&drain, "J4", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&hold, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&drain, "J1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
 TEST(control_j5_relaxed_hides_what_was_written)
 {
     needs(&poll, "J5", MODEL_RELAXED, "data race: body reads data, written by child");
-    needs(&drain, "J5", MODEL_RELAXED, "data race: body reads data, written by child");
+    needs(&drain, "J5", MODEL_RELAXED, "data race: body reads data, written by");
 }
 
 TEST(control_j6_weaker_frees_too_early_or_never)
@@ -707,26 +752,20 @@ TEST(control_j6_weaker_frees_too_early_or_never)
     needs(&poll, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 
-TEST(control_x1_torn_loses_a_change_of_the_word)
+TEST(control_j1_torn_loses_a_change_of_the_word)
 {
-    needs(&race, "X1", MODEL_TORN, "not true: word == KC_WORD_DONE");
-    needs(&publish, "X1", MODEL_TORN, "not true: (above->task.word & KC_WORD_LOCK) == 0");
-    needs(&shield, "X1", MODEL_TORN, "not true: !kc_cancelled()");
+    needs(&race, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&shield, "J1", MODEL_TORN, "not true: !kc_cancelled()");
 }
 
-TEST(control_x2_relaxed_tells_the_body_on_a_wrong_thread)
+TEST(control_j1_relaxed_tells_the_body_on_a_wrong_thread)
 {
-    needs(&notice, "X2", MODEL_RELAXED, "not true: w->worker == kc__worker()");
+    needs(&notice, "J1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
 }
 
-TEST(control_b1_relaxed_tells_the_body_on_a_wrong_thread)
+TEST(control_j1_torn_starts_what_was_cancelled)
 {
-    needs(&notice, "B1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
-}
-
-TEST(control_b1_torn_starts_what_was_cancelled)
-{
-    needs(&notice, "B1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&notice, "J1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
 TEST(control_a_child_that_looks_before_it_has_the_lock)
@@ -738,13 +777,19 @@ TEST(control_a_child_that_looks_before_it_has_the_lock)
 TEST(control_a_notice_that_is_counted_after_the_mark)
 {
     tells_in_two_steps = true;
-    catches(&race, "tells_in_two_steps", "not true: word == KC_WORD_DONE");
+    catches(&race, "tells_in_two_steps", "deadlock: nobody wakes body");
 }
 
 TEST(control_a_shield_that_does_not_look_at_the_lock)
 {
     shields_at_once = true;
     catches(&shield, "shields_at_once", "not true: !kc_cancelled()");
+}
+
+TEST(control_a_parent_that_hears_late_of_a_failure)
+{
+    blames_late = true;
+    catches(&blames, "blames_late", "not true: is_marked(j)");
 }
 
 TEST(control_a_lease_that_looks_first)

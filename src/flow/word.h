@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * word.h - the word of a job (task.word): every race about how it ends is decided here.
+ *
+ * WHAT     Some bits and a count, see job.c. The state that users see is a function of them, see
+ *          kc_job_state. One bit is the job's lock: while it is set the word is its holder's alone,
+ *          and is given back, with all that has changed in it, by a plain store. While it is not,
+ *          the word changes by compare and swap.
+ *
+ * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
+ *          J1  swap    cas_acq_rel    J1, J2      what is under the lock; if a count falls: all
+ *                                                 that child or body wrote, for who ends the job or
+ *                                                 drains it. One step: a count above 0 is one,
+ *                                                 a job cannot end between the look and the change
+ *          J2  unlock  store_release  J1, J5      what is under the lock; outcome and payload
+ *          J5  seen    load_acquire   J1, J2      the same, for who only looks
+ *
+ * WHY NOT  Counting without a look at the lock: then it takes a second locked operation to unlock,
+ *          and each job is locked four times in its life.
+ */
+#ifndef KC_FLOW_WORD_H
+#define KC_FLOW_WORD_H
+
+#include "sched/sched.h"
+
+#define KC_WORD_COUNT 0x7fffffffull    /* the body, the children, leases, notices on their way   */
+#define KC_WORD_LOCK (1ull << 31)      /* the job's lock                                         */
+#define KC_WORD_BODY (1ull << 32)      /* the body has started and has not ended                 */
+#define KC_WORD_CANCELLED (1ull << 33) /* somebody has asked it to end                           */
+#define KC_WORD_SHIELDED (1ull << 34)  /* ... which must wait                                    */
+#define KC_WORD_HALT (1ull << 35)      /* no more children: those it has are being cancelled     */
+#define KC_WORD_WALKED (1ull << 36)    /* its parent has told it                                 */
+#define KC_WORD_DRAIN (1ull << 37)     /* its body waits until it alone is left in the count     */
+#define KC_WORD_FORBID (1ull << 38)    /* only the end of the scheduler cancels it               */
+#define KC_WORD_CLOSED (1ull << 39)    /* a group that takes no more children; a promise kept    */
+#define KC_WORD_GRACE_OVER (1ull << 40)     /* shields hold nothing back any more                */
+#define KC_WORD_DONE (1ull << 41)           /* terminal, so the count is 0; the next two say how */
+#define KC_WORD_DONE_FAILED (1ull << 42)    /* ...                                               */
+#define KC_WORD_DONE_CANCELLED (1ull << 43) /* ...                                               */
+#define KC_WORD_NOTICED (1ull << 44)        /* a notice to the thread of the body is on its way  */
+#define KC_WORD_WAITERS (1ull << 45)        /* somebody joins it, or did                         */
+#define KC_WORD_STARTED (1ull << 46)        /* the body has started at some time                 */
+#define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
+#define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
+#define KC_WORD_STOP                                                                              \
+    KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
+
+/* What the word is when nobody has the lock. */
+KC_COLD uint64_t kc__word_wait(kc_task_t *task);
+
+/* The word, which nobody has locked. */
+KC_INLINE uint64_t kc__word_seen(kc_task_t *task)
+{
+    uint64_t seen = kc_load_acquire(&task->word); /* J5 */
+
+    return kc_unlikely(seen & KC_WORD_LOCK) ? kc__word_wait(task) : seen;
+}
+
+/* The word becomes another one. False: it is not what was seen any more; *seen is, see above. */
+KC_INLINE bool kc__word_swap(kc_task_t *task, uint64_t *seen, uint64_t word)
+{
+    if (kc_likely(kc_cas_acq_rel(&task->word, seen, word))) /* J1 */
+        return true;
+    if (*seen & KC_WORD_LOCK)
+        *seen = kc__word_wait(task);
+    return false;
+}
+
+/* Takes the lock. Returns what the word was. */
+KC_INLINE uint64_t kc__word_lock(kc_task_t *task)
+{
+    uint64_t seen = kc__word_seen(task);
+
+    while (!kc__word_swap(task, &seen, seen | KC_WORD_LOCK))
+        ;
+    return seen;
+}
+
+/* Gives it back. word: what it is then, without the lock. */
+KC_INLINE void kc__word_unlock(kc_task_t *task, uint64_t word)
+{
+    kc_store_release(&task->word, word); /* J2 */
+}
+
+/* Sets and clears bits. Returns what it was. */
+KC_INLINE uint64_t kc__word_change(kc_task_t *task, uint64_t set, uint64_t clear)
+{
+    uint64_t seen = kc__word_seen(task);
+
+    while (!kc__word_swap(task, &seen, (seen & ~clear) | set))
+        ;
+    return seen;
+}
+
+#endif
