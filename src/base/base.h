@@ -22,6 +22,8 @@
 #define KC_NOINLINE __attribute__((noinline))
 #define KC_COLD __attribute__((noinline, cold))
 #define KC_INLINE static inline __attribute__((always_inline))
+#define KC_HIDDEN                                                                                 \
+    __attribute__((visibility("hidden"))) /* of data: it is reached without a table */
 
 /* Prints "kcoro: " and the formatted line to stderr in one write, then aborts. */
 _Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -23,7 +23,7 @@
 
 #include <pthread.h>
 
-enum { BATCH = 64, CHUNK_SIZE = 256 * 1024 };
+enum { CHUNK_SIZE = 256 * 1024 };
 
 /* The first block of each chunk. The debugger script and kc__block_each walk this list. */
 typedef struct chunk {
@@ -35,40 +35,37 @@ _Static_assert(sizeof(chunk_t) <= KC_BLOCK_SIZE, "the header is a block");
 _Static_assert(sizeof(kc_block_t) == 16, "the head of a control block is 16 bytes");
 
 /* A free block. The first of a batch in the pool names the next batch. */
-typedef struct {
+typedef struct free_block {
     kc_block_t block;
-    kc_block_t *next_batch; /* L(pool_lock) */
+    struct free_block *next_batch; /* L(pool_lock) */
 } free_block_t;
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static kc_block_t *oldest, *newest; /* L(pool_lock)  the first blocks of batches */
-static chunk_t *kc__block_chunks;   /* L(pool_lock) newest first */
+static free_block_t *oldest, *newest; /* L(pool_lock)  the first blocks of batches */
+static chunk_t *kc__block_chunks;     /* L(pool_lock) newest first */
 
-static kc_block_t *next_of(const kc_block_t *block)
+static void pool_put(kc_mpsc_node_t *first)
 {
-    return block->link.next ? kc_container_of(block->link.next, kc_block_t, link) : NULL;
-}
+    free_block_t *batch = kc_container_of(first, free_block_t, block.link);
 
-static void pool_put(kc_block_t *batch)
-{
-    kc_container_of(batch, free_block_t, block)->next_batch = NULL;
+    batch->next_batch = NULL;
     if (newest)
-        kc_container_of(newest, free_block_t, block)->next_batch = batch;
+        newest->next_batch = batch;
     else
         oldest = batch;
     newest = batch;
 }
 
-static kc_block_t *pool_get(void)
+static kc_mpsc_node_t *pool_get(void)
 {
-    kc_block_t *batch = oldest;
+    free_block_t *batch = oldest;
 
     if (!batch)
         return NULL;
-    oldest = kc_container_of(batch, free_block_t, block)->next_batch;
+    oldest = batch->next_batch;
     if (!oldest)
         newest = NULL;
-    return batch;
+    return &batch->block.link;
 }
 
 static chunk_t *chunk_with_room(void)
@@ -87,25 +84,22 @@ static chunk_t *chunk_with_room(void)
 }
 
 /* A batch of fresh blocks: from the current chunk, or a new one. NULL: no memory. */
-static kc_block_t *carve(void)
+static kc_mpsc_node_t *carve(void)
 {
     chunk_t *chunk = chunk_with_room();
-    kc_block_t *first = NULL, **end = &first, *block = NULL;
+    kc_mpsc_node_t *first = NULL, **end = &first;
 
-    for (int i = 0; chunk && i < BATCH && chunk->used < CHUNK_SIZE / KC_BLOCK_SIZE; i++) {
-        kc_block_t *before = block;
-        block = (kc_block_t *)((char *)chunk + (size_t)chunk->used++ * KC_BLOCK_SIZE);
-        block->link.next = NULL;
-        if (before)
-            before->link.next = &block->link;
-        else
-            *end = block;
+    for (int i = 0; chunk && i < KC_BLOCK_BATCH && chunk->used < CHUNK_SIZE / KC_BLOCK_SIZE; i++) {
+        size_t offset = (size_t)chunk->used++ * KC_BLOCK_SIZE;
+        *end = &((kc_block_t *)((char *)chunk + offset))->link;
+        end = &(*end)->next;
+        *end = NULL;
     }
     return first;
 }
 
-/* The thread has no blocks to give out: the oldest that it has itself, or what all share. */
-static KC_NOINLINE void refill(kc_block_cache_t *cache)
+/* The oldest blocks that the thread has itself, or those that all share. */
+static void refill(kc_block_cache_t *cache)
 {
     if (cache->batches > 0) {
         cache->out = cache->batch[0];
@@ -125,21 +119,14 @@ static KC_NOINLINE void refill(kc_block_cache_t *cache)
     cache->in_count = 0;
 }
 
-kc_block_t *kc__block_get(kc_block_cache_t *cache)
+kc_block_t *kc__block_refill(kc_block_cache_t *cache)
 {
-    if (kc_unlikely(!cache->out))
-        refill(cache);
-    kc_block_t *block = cache->out;
-    if (kc_unlikely(!block))
-        return NULL;
-    cache->out = next_of(block);
-    if (cache->out)
-        __builtin_prefetch(cache->out, 1);
-    return block;
+    refill(cache);
+    return cache->out ? kc__block_get(cache) : NULL;
 }
 
-/* What has come back makes a batch: kept, or shared if the thread has two already. */
-static KC_NOINLINE void close_batch(kc_block_cache_t *cache)
+/* It is kept, or shared if the thread has two already. */
+void kc__block_close_batch(kc_block_cache_t *cache)
 {
     if (cache->batches == 2) {
         pthread_mutex_lock(&pool_lock);
@@ -153,25 +140,10 @@ static KC_NOINLINE void close_batch(kc_block_cache_t *cache)
     cache->in_count = 0;
 }
 
-void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
-{
-    kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
-    if (kc_unlikely(kc__os_debug()))
-        return;
-    block->link.next = NULL;
-    if (cache->in_last)
-        cache->in_last->link.next = &block->link;
-    else
-        cache->in = block;
-    cache->in_last = block;
-    if (kc_unlikely(++cache->in_count == BATCH))
-        close_batch(cache);
-}
-
 void kc__block_cache_drain(kc_block_cache_t *cache)
 {
-    kc_block_t *all[] = { cache->out, cache->batches > 0 ? cache->batch[0] : NULL,
-                          cache->batches > 1 ? cache->batch[1] : NULL, cache->in };
+    kc_mpsc_node_t *all[] = { cache->out, cache->batches > 0 ? cache->batch[0] : NULL,
+                              cache->batches > 1 ? cache->batch[1] : NULL, cache->in };
 
     pthread_mutex_lock(&pool_lock);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)

@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 #include "base/base.h"
 #include "base/mpsc.h"
+#include "base/os.h"
 
 enum { KC_BLOCK_SIZE = 128 };
 
@@ -21,21 +22,58 @@ typedef struct kc_block {
     kc_mpsc_node_t link;       /* O  the user's while in use, ours while free        */
 } kc_block_t;
 
-/* Free blocks of one thread. All zero is empty. */
+/* Free blocks of one thread, linked by link. All zero is empty. */
 typedef struct {
-    kc_block_t *out;          /* to be given out next                 */
-    kc_block_t *in, *in_last; /* come back, oldest first              */
+    kc_mpsc_node_t *out;          /* to be given out next                 */
+    kc_mpsc_node_t *in, *in_last; /* come back, oldest first              */
     uint32_t in_count;
     uint32_t batches;
-    kc_block_t *batch[2]; /* full ones, oldest first */
+    kc_mpsc_node_t *batch[2]; /* full ones, oldest first */
 } kc_block_cache_t;
 
-/* Returns: a block whose magic and flags are the caller's to set; NULL: no memory. */
+enum { KC_BLOCK_BATCH = 64 };
+
+#ifdef KC_MODEL /* test/model has its own, which keep books */
 kc_block_t *kc__block_get(kc_block_cache_t *cache);
+void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
+#else
+
+/* As kc__block_get, when the thread has no blocks to give out. */
+KC_COLD kc_block_t *kc__block_refill(kc_block_cache_t *cache);
+
+/* What has come back makes a batch. */
+KC_COLD void kc__block_close_batch(kc_block_cache_t *cache);
+
+/* Returns: a block whose magic and flags are the caller's to set; NULL: no memory. */
+KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
+{
+    kc_mpsc_node_t *node = cache->out;
+
+    if (kc_unlikely(!node))
+        return kc__block_refill(cache);
+    cache->out = node->next;
+    __builtin_prefetch(node->next, 1);
+    return kc_container_of(node, kc_block_t, link);
+}
 
 /* Marks the block free and keeps it for later. With KCORO_DEBUG=1 it is never handed out again, so
  * that every use of an old pointer is found. */
-void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
+KC_INLINE void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
+{
+    kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
+    if (kc_unlikely(kc__os_debug()))
+        return;
+    block->link.next = NULL;
+    if (kc_likely(cache->in_last != NULL))
+        cache->in_last->next = &block->link;
+    else
+        cache->in = &block->link;
+    cache->in_last = &block->link;
+    if (kc_unlikely(++cache->in_count == KC_BLOCK_BATCH))
+        kc__block_close_batch(cache);
+}
+
+#endif
 
 /* Gives all of a thread's free blocks to the others. */
 void kc__block_cache_drain(kc_block_cache_t *cache);

@@ -218,10 +218,13 @@ size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why)
 
 bool kc__os_find_debug(void)
 {
-    const char *value = getenv("KCORO_DEBUG");
-    int mode = value && *value && strcmp(value, "0") != 0;
+    int mode = kc_load_relaxed(&kc__os_debug_mode);
 
-    kc_store_relaxed(&kc__os_debug_mode, mode);
+    if (mode < 0) {
+        const char *value = getenv("KCORO_DEBUG");
+        mode = value && *value && strcmp(value, "0") != 0;
+        kc_store_relaxed(&kc__os_debug_mode, mode);
+    }
     return mode;
 }
 

@@ -46,15 +46,13 @@ void kc__os_guard_force(kc_guard_kind_t kind); /* tests: use this kind from now 
  */
 size_t kc__os_guard(void *p, size_t size, size_t stride, size_t count, int *why);
 
-extern KC_ATOMIC(int) kc__os_debug_mode; /* A  -1: not looked up yet */
+extern KC_HIDDEN KC_ATOMIC(int) kc__os_debug_mode; /* A  -1: not looked up yet */
 bool kc__os_find_debug(void);
 
 /* True if the environment variable KCORO_DEBUG is set and not "0". Looked up once. */
 KC_INLINE bool kc__os_debug(void)
 {
-    int mode = kc_load_relaxed(&kc__os_debug_mode);
-
-    return kc_unlikely(mode < 0) ? kc__os_find_debug() : mode;
+    return kc_likely(kc_load_relaxed(&kc__os_debug_mode) == 0) ? false : kc__os_find_debug();
 }
 
 size_t kc__os_page_size(void);

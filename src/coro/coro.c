@@ -183,7 +183,7 @@ static void coro_main(void *arg)
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-static void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
+KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
 {
     kc_store_relaxed(&co->block.flags, flags);
     co->block.link.next = NULL;
@@ -230,8 +230,8 @@ static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc)
 }
 
 /* A CREATED coroutine that starts with these control words. NULL, and the reason is noted. */
-static kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *arg,
-                         size_t stack_size, uint64_t fp)
+KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *arg,
+                            size_t stack_size, uint64_t fp)
 {
     kc_block_t *block = kc__block_get(&t->blocks);
 
@@ -251,7 +251,6 @@ static kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *ar
     co->fn = fn;
     co->arg = arg;
     co->id = kc__thread_new_id(t);
-    t->create_error = "";
     return co;
 }
 
@@ -263,6 +262,7 @@ kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
         return NULL;
     if (kc_unlikely(!fn))
         return create_failed(t, "the function is NULL");
+    t->create_error = "";
     return coro_new(t, 0, fn, arg, stack_size, kc__switch_fp_control());
 }
 
@@ -290,7 +290,7 @@ kcoro_t *kcoro_create_main(void)
 /* ---- run ----------------------------------------------------------------------------------- */
 
 /* Builds the first frame. */
-static void coro_make_frame(kcoro_t *co)
+KC_INLINE void coro_make_frame(kcoro_t *co)
 {
     if (kc_unlikely(kc__tools))
         kc__tools_start(&co->tool, kc__stack_low(co->stack), kc__stack_size(co->stack));
@@ -639,10 +639,22 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
     kc__block_put(&t->blocks, &co->block);
 }
 
-void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
+static KC_NOINLINE void task_end_with_care(kc_thread_t *t, kcoro_t *co)
 {
     coro_end(t, co, KCORO_FINISHED);
     drop("end of a task", t, co);
+}
+
+void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
+{
+    kc_stack_t stack = co->stack;
+
+    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1)) { /* C6 */
+        task_end_with_care(t, co);
+        return;
+    }
+    kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
+    kc__stack_put(&t->stacks, stack);
 }
 
 kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)

@@ -52,7 +52,7 @@ struct kc_coro_host {
     void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
     void (*cleanup)(kcoro_t *co, void (*fn)(void *), void *arg); /* fn(arg), shielded */
 };
-extern const struct kc_coro_host kc__coro_host;
+extern const KC_HIDDEN struct kc_coro_host kc__coro_host;
 
 /*
  * The first cache line is all that a switch touches.

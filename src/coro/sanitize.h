@@ -22,7 +22,7 @@
 enum { KC_TOOL_ASAN = 1, KC_TOOL_TSAN = 2, KC_TOOL_LSAN = 4, KC_TOOL_VALGRIND = 8 };
 
 /* The tools that are here. Set once by kc__tools_find, before the first coroutine. */
-extern uint32_t kc__tools;
+extern KC_HIDDEN uint32_t kc__tools;
 void kc__tools_find(void);
 
 extern void __sanitizer_start_switch_fiber(void **fake, const void *low, size_t size)

@@ -41,13 +41,12 @@
 #include <string.h>
 
 enum {
-    CLASS_SHIFT = 14, /* the smallest class is 16 KiB */
     SLAB_SIZE = 4352 * 1024,
     SLAB_SLOTS = 64,
     WARM_MAX = 1 << 17,   /* what a pool has room for, until somebody has the time to cool it */
     FULL_CACHE_CLASS = 2, /* 64 KiB: the largest class of which a thread keeps KC_STACK_CACHE */
     COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
-    STAGGER_STEPS = 31,
+    STAGGER_STEPS = 32,
     COOL_AT_ONCE = 16,
     COOL_AFTER = 20000000, /* ns: the next burst may come soon                                */
     COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do      */
@@ -211,7 +210,7 @@ static void pool_unlist(pool_t *pool, slab_t *slab)
 /* A slab with cold or raw slots: one that is there, or a new one. NULL: no memory. */
 static slab_t *pool_open_slab(pool_t *pool, uint8_t sc)
 {
-    size_t size = (size_t)1 << (sc + CLASS_SHIFT);
+    size_t size = (size_t)1 << (sc + KC_STACK_SHIFT);
     size_t slots = SLAB_SIZE / (size + kc__os_page_size());
 
     if (pool->open)
@@ -407,38 +406,45 @@ static int get_alone(size_t size, kc_stack_t *out)
     return 0;
 }
 
-int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 {
-    size_t last = size > 0 ? size - 1 : 0;
+    unsigned sc = kc__stack_class(size);
 
-    if (kc_unlikely(last >> (CLASS_SHIFT + KC_STACK_CLASSES - 1) != 0))
+    if (sc >= KC_STACK_CLASSES)
         return get_alone(size, out);
-
-    unsigned bits = 64 - (unsigned)__builtin_clzll(last | 1);
-    uint8_t sc = bits > CLASS_SHIFT ? (uint8_t)(bits - CLASS_SHIFT) : 0;
-    if (kc_unlikely(cache->pile[sc].count == 0)) {
-        int rc = pile_refill(cache, sc);
-        if (rc < 0)
-            return rc;
-    }
+    int rc = pile_refill(cache, (uint8_t)sc);
+    if (rc < 0)
+        return rc;
     *out = cache->pile[sc].stack[--cache->pile[sc].count];
     return 0;
 }
 
-void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
+/* A stack that is the only one of its slab, in debug mode, or one more than the pile may have. */
+static KC_COLD void put_with_care(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     slab_t *slab = slab_of(stack);
     uint8_t sc = slab->size_class;
 
-    if (kc_unlikely(sc == KC_STACK_CLASSES)) {
+    if (sc == KC_STACK_CLASSES) {
         slab_free(slab);
         return;
     }
-    if (kc_unlikely(kc__os_debug()))
+    if (kc__os_debug())
         kc__os_trim(kc__stack_low(stack), slab->size);
     cache->pile[sc].stack[cache->pile[sc].count++] = stack;
-    if (kc_unlikely(cache->pile[sc].count == pile_max(sc)))
+    if (cache->pile[sc].count == pile_max(sc))
         pile_give_back(cache, sc, pile_max(sc) / 2);
+}
+
+void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
+{
+    uint8_t sc = slab_of(stack)->size_class;
+
+    if (kc_unlikely(sc == KC_STACK_CLASSES || cache->pile[sc].count + 1 >= pile_max(sc) ||
+                    kc_load_relaxed(&kc__os_debug_mode) != 0))
+        put_with_care(cache, stack);
+    else
+        cache->pile[sc].stack[cache->pile[sc].count++] = stack;
 }
 
 void kc__stack_cache_drain(kc_stack_cache_t *cache)

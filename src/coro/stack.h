@@ -12,7 +12,8 @@ typedef uintptr_t kc_stack_t;
 
 enum {
     KC_STACK_DEFAULT = 64 * 1024,
-    KC_STACK_CLASSES = 10, /* 16 KiB to 8 MiB; anything larger is mapped and unmapped by itself */
+    KC_STACK_SHIFT = 14,   /* the smallest class is 16 KiB                                      */
+    KC_STACK_CLASSES = 10, /* up to 8 MiB; anything larger is mapped and unmapped by itself     */
     KC_STACK_CACHE = 64, /* warm stacks of a class that a thread keeps                          */
 };
 
@@ -25,9 +26,34 @@ typedef struct {
     bool lazy; /* its thread calls kc__stack_cool when it has the time */
 } kc_stack_cache_t;
 
+/* As kc__stack_get, when the thread has none of that size. */
+KC_COLD int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
+
+/* The smallest class that holds size bytes; KC_STACK_CLASSES or more: none does. */
+KC_INLINE unsigned kc__stack_class(size_t size)
+{
+    size_t last = size - (size > 0);
+
+    return 63 - (unsigned)__builtin_clzll(last >> (KC_STACK_SHIFT - 1) | 1);
+}
+
+#ifdef KC_MODEL /* test/model has its own, which keeps books */
+int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
+#else
+
 /* size bytes or more. 0; -ENOMEM: no memory; -ENOSPC: the limit on mappings forbids another guard.
  * */
-int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
+KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+{
+    unsigned sc = kc__stack_class(size);
+
+    if (kc_unlikely(sc >= KC_STACK_CLASSES || cache->pile[sc].count == 0))
+        return kc__stack_get_other(cache, size, out);
+    *out = cache->pile[sc].stack[--cache->pile[sc].count];
+    return 0;
+}
+
+#endif
 
 /* Nobody may run on it any more. Any thread's cache will do. */
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);

@@ -108,11 +108,8 @@ kc_thread_t *kc__thread_new(void)
     return t;
 }
 
-uint64_t kc__thread_new_id(kc_thread_t *t)
+void kc__thread_more_ids(kc_thread_t *t)
 {
-    if (kc_unlikely(t->next_id == t->end_id)) {
-        t->next_id = kc_add_relaxed(&last_id, ID_BATCH) + 1;
-        t->end_id = t->next_id + ID_BATCH;
-    }
-    return t->next_id++;
+    t->next_id = kc_add_relaxed(&last_id, ID_BATCH) + 1;
+    t->end_id = t->next_id + ID_BATCH;
 }

@@ -70,7 +70,15 @@ KC_INLINE kc_thread_t *kc__thread_make(void)
     return kc_likely(t->serial != 0) ? t : kc__thread_new();
 }
 
+/* Gives the thread more numbers. */
+KC_COLD void kc__thread_more_ids(kc_thread_t *t);
+
 /* A number that no other coroutine has. */
-uint64_t kc__thread_new_id(kc_thread_t *t);
+KC_INLINE uint64_t kc__thread_new_id(kc_thread_t *t)
+{
+    if (kc_unlikely(t->next_id == t->end_id))
+        kc__thread_more_ids(t);
+    return t->next_id++;
+}
 
 #endif

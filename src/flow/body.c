@@ -36,7 +36,7 @@ static void never_starts(kc_job_t *j)
 }
 
 /* BODY is set, unless it is to stop. */
-static bool body_begins(kc_job_t *j)
+KC_INLINE bool body_begins(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
 
@@ -159,8 +159,9 @@ void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
 static void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
-    kc__job_settle(j, rc);
-    if (co->cleanups)
+    if (kc_unlikely(rc != 0))
+        kc__job_settle(j, rc);
+    if (kc_unlikely(co->cleanups != NULL))
         kc__job_clean_up(j, co, NULL);
     if (kc_unlikely(j->task.held > 0) && j->task.held != KC_HELD_MANY)
         kc__usage("end of a body", "it still holds a lock (rule Y3)");
@@ -275,7 +276,8 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
 {
     kc_thread_t *t = kc__thread();
-    kcoro_t *co = can_inherit(j) && !kc__os_debug() ? begin_another(t, me) : NULL;
+    bool may = kc__worker_has_fresh(t->worker) && can_inherit(j) && !kc__os_debug();
+    kcoro_t *co = may ? begin_another(t, me) : NULL;
 
     if (!co)
         return NULL;

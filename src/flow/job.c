@@ -86,54 +86,46 @@ bool kc__job_hold(kc_job_t *j)
 kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)
 {
     kc_thread_t *t = kc__thread_make();
-    kc_block_t *block = t ? kc__block_get(&t->blocks) : NULL;
+    kc_job_t *j = t ? kc__job_make(t, s, flags) : NULL;
 
-    if (!block)
-        return NULL;
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-    kc_store_relaxed(&j->task.block.flags, flags);
-    kc_store_relaxed(&j->task.word, 1);
-    kc_store_relaxed(&j->task.worker, s->main);
-    j->task.co = NULL;
-    j->task.payload = NULL;
-    j->task.wait = NULL;
-    j->task.where = KC_WORKER;
-    kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
-    j->task.held = 0;
-    j->task.depth = 0;
-    j->reason = 0;
-    j->code = 0;
-    kc_store_relaxed(&j->refs, 1);
-    j->shields = 0;
-    j->parent = NULL;
-    j->children = NULL;
-    kc_store_relaxed(&j->ext, NULL);
-    j->waiters = NULL;
-    kc_store_relaxed(&j->task.block.magic, KC_TASK_MAGIC);
-    if (ext && !kc__job_ext(j)) {
+    if (j && ext && !kc__job_ext(j)) {
         kc__job_free(j);
         return NULL;
     }
     return j;
 }
 
-void kc__job_free(kc_job_t *j)
+static void ext_free(kc_job_ext_t *ext)
+{
+    if (ext->timeout)
+        kc__clock_drop(ext->timeout);
+    if (ext->grace_end)
+        kc__clock_drop(ext->grace_end);
+    kc__locals_free(ext);
+    kc__news_free(ext);
+    kc__free(ext);
+}
+
+static KC_NOINLINE void free_with_care(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
-
-    if (kc_unlikely(ext != NULL)) {
-        if (ext->timeout)
-            kc__clock_drop(ext->timeout);
-        if (ext->grace_end)
-            kc__clock_drop(ext->grace_end);
-        kc__locals_free(ext);
-        kc__news_free(ext);
-        kc__free(ext);
-    }
     kc_thread_t *t = kc__thread_make();
-    if (kc_unlikely(!t))
+
+    if (ext)
+        ext_free(ext);
+    if (!t)
         kc__die("no memory for the thread's state");
     kc__block_put(&t->blocks, &j->task.block);
+}
+
+void kc__job_free(kc_job_t *j)
+{
+    kc_thread_t *t = kc__thread();
+
+    if (kc_unlikely(kc__job_ext_of(j) || t->serial == 0))
+        free_with_care(j);
+    else
+        kc__block_put(&t->blocks, &j->task.block);
 }
 
 kc_job_ext_t *kc__job_ext(kc_job_t *j)
@@ -168,6 +160,11 @@ static void unref_promise(kc_job_t *j)
         kc__job_free(j);
 }
 
+static KC_COLD void unref_too_often(void)
+{
+    kc__usage("kc_job_release", "released more often than retained (rule J18)");
+}
+
 void kc__job_unref(kc_job_t *j)
 {
     if (kc_unlikely(kc__job_flags(j) & KC_JOB_PROMISE)) {
@@ -175,13 +172,14 @@ void kc__job_unref(kc_job_t *j)
         return;
     }
     /* Who holds the only reference needs no locked operation to give it up. */
-    uint32_t before = kc_load_acquire(&j->refs); /* J6 */
-    if (before != 1)
-        before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
-    if (kc_unlikely(before == 0))
-        kc__usage("kc_job_release", "released more often than retained (rule J18)");
-    if (before == 1)
-        kc__job_free(j);
+    if (kc_load_acquire(&j->refs) != 1) {              /* J6 */
+        uint32_t before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
+        if (kc_likely(before > 1))
+            return;
+        if (before == 0)
+            unref_too_often();
+    }
+    kc__job_free(j);
 }
 
 /* ---- the tree ------------------------------------------------------------------------------- */
@@ -232,7 +230,7 @@ void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind
     kc__sched_record(s, e, ext && ext->name[0] ? ext->name : NULL);
 }
 
-int kc__job_attach(kc_job_t *parent, kc_job_t *j)
+static KC_NOINLINE int attach_with_care(kc_job_t *parent, kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&parent->task);
 
@@ -243,6 +241,19 @@ int kc__job_attach(kc_job_t *parent, kc_job_t *j)
             return -ECANCELED;
         KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
     } while (!kc__word_swap(&parent->task, &seen, seen | KC_WORD_LOCK));
+    ring_add(parent, j);
+    kc__job_unlock_to(parent, seen + 1);
+    return 0;
+}
+
+int kc__job_attach(kc_job_t *parent, kc_job_t *j)
+{
+    uint64_t seen = kc_load_acquire(&parent->task.word), count = seen & KC_WORD_COUNT; /* J5 */
+
+    if (kc_unlikely((seen & (KC_WORD_CLOSED | KC_WORD_HALT)) || count == 0 ||
+                    count == KC_WORD_COUNT) ||
+        !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
+        return attach_with_care(parent, j);
     ring_add(parent, j);
     kc__job_unlock_to(parent, seen + 1);
     return 0;
@@ -278,20 +289,18 @@ static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
     return NULL;
 }
 
-bool kc__job_may_start(kc_job_t *j)
+bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
 {
-    kc_job_ext_t *ext = kc__job_ext_of(j->parent);
-
-    if (kc_likely(!ext || ext->max_running == 0))
+    if (kc_likely(ext->max_running == 0))
         return true;
-    bool halted = kc__job_lock(j->parent) & KC_WORD_HALT;
+    bool halted = kc__job_lock(parent) & KC_WORD_HALT;
     bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
         kc__queue_push(&ext->pending, &j->task.block);
     else
         ext->running++;
-    kc__job_unlock(j->parent);
+    kc__job_unlock(parent);
     if (halted) /* the walk may not have come to it: it must not start all the same */
         kc__job_cancel(j, -ECANCELED, KC_BY_PARENT);
     return !waits;
@@ -412,7 +421,7 @@ static bool leave_parent(kc_job_t *parent, kc_job_t *j)
  * finds its parent cancelled. Those who wait were claimed before: the failure does not take its
  * code from them.
  */
-static kc_link_t *seal(kc_job_t *j, uint64_t *done)
+KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
     kc_link_t *claimed = NULL, **end = claim_waiters(j, &claimed);
 
@@ -454,10 +463,24 @@ static void tell_wake(kc_job_t *j, const kcoro_t *co)
              .other = co ? (uintptr_t)co->task : 0);
 }
 
-/* j is terminal, and `claimed` have waited for it: all that follows, upwards. */
-static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
+/* Of one that some others count, too: it has ended. */
+static void leave_others(kc_job_t *j)
 {
-    for (bool more = true; more; claimed = more ? seal(j, &done) : NULL) {
+    kc_sched_t *s = kc__job_sched(j);
+
+    if (kc__job_flags(j) & KC_JOB_GUEST)
+        kc__job_release(kc__job_of(s->main->root), 0);
+    if (kc__job_flags(j) & KC_JOB_DETACHED)
+        kc_sub_acq_rel(&s->detached, 1); /* J8 */
+}
+
+/* The end of j, and all that follows, upwards. It is locked and its count is 0; or it is sealed
+ * already: COMPLETED, and nobody has waited for it. */
+static void job_end(kc_job_t *j, bool sealed)
+{
+    for (bool more = true; more; sealed = false) {
+        uint64_t done = KC_WORD_DONE;
+        kc_link_t *claimed = sealed ? NULL : seal(j, &done);
         kc_job_ext_t *ext = kc__job_ext_of(j);
         kc_job_t *parent = j->parent;
 
@@ -471,10 +494,8 @@ static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
             tell_wake(j, w->co);
             kc__wait_wake(w);
         }
-        if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST))
-            kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
-        if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
-            kc_sub_acq_rel(&kc__job_sched(j)->detached, 1); /* J8 */
+        if (kc_unlikely(kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED)))
+            leave_others(j);
         more = leave_parent(parent, j);
         kc__job_unref(j);
         j = parent;
@@ -484,20 +505,19 @@ static void job_end(kc_job_t *j, uint64_t done, kc_link_t *claimed)
 /* The last in the count goes; *seen is the word. False: it is another one now. */
 static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
-    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done;
+    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1;
 
     if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && j->code == 0 &&
                   !kc__job_ext_of(j))) {
         /* Nobody waits, has cancelled it, or need hear of it: one step. */
         if (!kc__word_swap(&j->task, seen, word | KC_WORD_DONE))
             return false;
-        job_end(j, KC_WORD_DONE, NULL);
+        job_end(j, true);
         return true;
     }
     if (!kc__word_swap(&j->task, seen, word | KC_WORD_LOCK))
         return false;
-    kc_link_t *claimed = seal(j, &done);
-    job_end(j, done, claimed);
+    job_end(j, false);
     return true;
 }
 
@@ -564,7 +584,7 @@ static kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
 
 kcoro_t *kc__job_heir(kc_job_t *j)
 {
-    uint64_t seen = kc__word_seen(&j->task);
+    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
     kc_thread_t *t = kc__thread();
 
     if ((seen & KC_WORD_COUNT) != 1)
@@ -574,7 +594,7 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
      * stack, and stays locked until then. */
     uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) - 1) | KC_WORD_LOCK;
-    if (!kc__word_swap(&j->task, &seen, word))
+    if (!kc__word_try(&j->task, seen, word))
         return NULL;
     kc_link_t *l = j->waiters;
     if (!l || l->next != l)
@@ -589,14 +609,10 @@ kcoro_t *kc__job_heir(kc_job_t *j)
 
 void kc__job_body_gone(kc_job_t *j)
 {
-    uint64_t done;
-
-    if (kc__job_word(j) & KC_WORD_BODY) {
+    if (kc__job_word(j) & KC_WORD_BODY)
         kc__job_release(j, KC_WORD_BODY);
-    } else {
-        kc_link_t *claimed = seal(j, &done);
-        job_end(j, done, claimed);
-    }
+    else
+        job_end(j, false);
 }
 
 void kc__job_drain(kc_job_t *j)
@@ -620,39 +636,20 @@ void kc__job_drain(kc_job_t *j)
 
 /* ---- look ----------------------------------------------------------------------------------- */
 
-kc_job_t *kc__job_current(void)
-{
-    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
-
-    return co ? kc__job_of(co->task) : NULL;
-}
-
-kc_job_t *kc__job_own(kcoro_t *co)
-{
-    kc_job_t *j = kc__job_of(co->task);
-
-    while (kc__job_flags(j) & KC_JOB_SCOPE)
-        j = j->parent;
-    return j;
-}
-
 kc_job_t *kc_job_current(void)
 {
     return kc__job_current();
 }
 
-kc_job_t *kc__job_live(const char *call, const void *handle)
+void kc__job_not_live(const char *call, const void *handle)
 {
     const kc_job_t *j = handle;
-    uint32_t magic = j ? kc_load_relaxed(&j->task.block.magic) : 0;
 
     if (!j)
         kc__usage(call, "the job is NULL (rule J18)");
-    if (magic == KC_BLOCK_FREE)
+    if (kc_load_relaxed(&j->task.block.magic) == KC_BLOCK_FREE)
         kc__usage(call, "the job has been freed (rule J18)");
-    if (magic != KC_TASK_MAGIC)
-        kc__usage(call, "the pointer is not a job (rule J18)");
-    return (kc_job_t *)(uintptr_t)j;
+    kc__usage(call, "the pointer is not a job (rule J18)");
 }
 
 kc_job_t *kc_job_retain(kc_job_t *j)

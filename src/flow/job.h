@@ -107,16 +107,70 @@ KC_INLINE kc_job_ext_t *kc__job_ext_of(const kc_job_t *j)
     return kc_load_acquire(&j->ext); /* J7 */
 }
 
-/* The job of the innermost open scope around the caller, and the caller's own; NULL: none. */
-kc_job_t *kc__job_current(void);
-kc_job_t *kc__job_own(kcoro_t *co);
+/* The job of the innermost open scope around the caller; NULL: none. */
+KC_INLINE kc_job_t *kc__job_current(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+
+    return co ? kc__job_of(co->task) : NULL;
+}
+
+/* The job whose body co is. */
+KC_INLINE kc_job_t *kc__job_own(kcoro_t *co)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    while (kc_unlikely(kc__job_flags(j) & KC_JOB_SCOPE))
+        j = j->parent;
+    return j;
+}
+
+/* A handle that the user gives is none: says so, and aborts. */
+_Noreturn KC_COLD void kc__job_not_live(const char *call, const void *handle);
 
 /* A handle that the user gives: aborts if it is none. */
-kc_job_t *kc__job_live(const char *call, const void *handle);
+KC_INLINE kc_job_t *kc__job_live(const char *call, const void *handle)
+{
+    const kc_job_t *j = handle;
+
+    if (kc_unlikely(!j || kc_load_relaxed(&j->task.block.magic) != KC_TASK_MAGIC))
+        kc__job_not_live(call, handle);
+    return (kc_job_t *)(uintptr_t)j;
+}
 
 /* ---- job.c: the tree ----------------------------------------------------------------------- */
 
-/* A job with one reference, not in the tree yet. ext: it needs one. NULL: no memory. */
+/* A job with one reference, not in the tree yet, by thread t. NULL: no memory. */
+KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags)
+{
+    kc_block_t *block = kc__block_get(&t->blocks);
+
+    if (kc_unlikely(!block))
+        return NULL;
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    kc_store_relaxed(&j->task.block.flags, flags);
+    kc_store_relaxed(&j->task.word, 1);
+    kc_store_relaxed(&j->task.worker, s->main);
+    j->task.co = NULL;
+    j->task.payload = NULL;
+    j->task.wait = NULL;
+    j->task.where = KC_WORKER;
+    kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
+    j->task.held = 0;
+    j->task.depth = 0;
+    j->reason = 0;
+    j->code = 0;
+    kc_store_relaxed(&j->refs, 1);
+    j->shields = 0;
+    j->parent = NULL;
+    j->children = NULL;
+    kc_store_relaxed(&j->ext, NULL);
+    j->waiters = NULL;
+    kc_store_relaxed(&j->task.block.magic, KC_TASK_MAGIC);
+    return j;
+}
+
+/* The same on any thread. ext: it needs one. */
 kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext);
 
 /* Frees one that never was in the tree. */
@@ -183,8 +237,16 @@ bool kc__job_release_last(kc_job_t *j, uint64_t clear);
  * caller must send. */
 bool kc__job_release_not_last(kc_job_t *j);
 
+/* Of a parent with an extension: may j start? */
+bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+
 /* A child that has not started may. False: it is kept until its parent lets it. */
-bool kc__job_may_start(kc_job_t *j);
+KC_INLINE bool kc__job_may_start(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j->parent);
+
+    return kc_likely(!ext) || kc__job_may_start_in(j->parent, ext, j);
+}
 
 /* Of a job whose body ends now: the coroutine on this thread that waits for nothing else, or the
  * thread's root. It must run next, and first of all kc__job_body_gone. NULL: there is no such. */

@@ -96,10 +96,10 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
         return join_cancelled(j, co);
     if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
         return kc__job_result(j);
-    kc__wait_begin_checked(&w, KC_WAIT_JOIN, j);
+    kc__wait_init(&w, t, co, KC_WAIT_JOIN, j, KC_CLAIM_OPEN);
     if (!enqueue(j, &w))
         return kc__job_result(j);
-    int rc = kc__wait_commit(&w, deadline);
+    int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))
         return kc__job_result(j);
     dequeue(j, &w);

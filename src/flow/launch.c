@@ -210,25 +210,33 @@ static void run_now(kc_job_t *j)
 
 int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out)
 {
-    kc_job_t *parent = kc__job_current(), *j;
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
 
-    if (kc_unlikely(!fn || !parent))
+    if (kc_unlikely(!fn || !co))
         return fn ? -EPERM : -EINVAL;
-    j = kc__job_new(kc__worker()->sched, 0, false);
+    kc_worker_t *w = t->worker;
+    kc_job_t *j = kc__job_make(t, w->sched, 0);
     if (kc_unlikely(!j))
         return -ENOMEM;
-    if (kc_unlikely(kc__locals_inherit(j, NULL) != 0)) {
+    if (kc_unlikely(kc__job_ext_of(kc__job_own(co)) && kc__locals_inherit(j, NULL) != 0)) {
         kc__job_free(j);
         return -ENOMEM;
     }
     j->task.fn = fn;
     j->task.arg = arg;
-    int rc = enter(parent, j, out ? 2 : 1);
-    if (kc_unlikely(rc != 0))
+    kc_store_relaxed(&j->refs, out ? 2 : 1);
+    int64_t at = kc__trace_time(w->sched);
+    int rc = kc__job_attach(kc__job_of(co->task), j);
+    if (kc_unlikely(rc != 0)) {
+        kc__job_free(j);
         return rc;
+    }
+    kc__job_created(w->sched, j, at);
     if (out)
         *out = j;
-    kc__job_submit(j);
+    if (kc_likely(kc__job_may_start(j)))
+        kc__worker_submit(w, &j->task);
     return 0;
 }
 

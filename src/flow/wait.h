@@ -169,14 +169,13 @@ KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void
 }
 
 /*
- * Waits until it is claimed, at most until deadline.
+ * Waits, on this thread t, until it is claimed, at most until deadline.
  *
  * Compiled into its callers: each return after a switch is mispredicted (docs/design/switch.md), so
  * there should be few.
  */
-KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadline)
 {
-    kc_thread_t *t = kc__thread();
     kcoro_t *co = w->co;
 
     if (kc_unlikely(kc_load_relaxed(&t->current->block.flags) != KC_CORO_TASK))
@@ -196,6 +195,11 @@ KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
     if (kc_unlikely(kc__timer_pending(&w->alarm.timer)))
         kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
     return kc_unlikely(kc_load_relaxed(&co->claim) == KC_CLAIM_CANCELLED) ? -ECANCELED : w->rc;
+}
+
+KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
+{
+    return kc__wait_commit_on(kc__thread(), w, deadline);
 }
 
 /* Nobody has claimed it yet, as it looks. */

@@ -66,6 +66,13 @@ KC_INLINE bool kc__word_swap(kc_task_t *task, uint64_t *seen, uint64_t word)
     return false;
 }
 
+/* The same, once: false also if it is locked. What most calls do, which therefore need no more. */
+KC_INLINE bool kc__word_try(kc_task_t *task, uint64_t seen, uint64_t word)
+{
+    return kc_likely(!(seen & KC_WORD_LOCK)) &&
+           kc_likely(kc_cas_acq_rel(&task->word, &seen, word)); /* J1 */
+}
+
 /* Takes the lock. Returns what the word was. */
 KC_INLINE uint64_t kc__word_lock(kc_task_t *task)
 {

@@ -96,7 +96,7 @@ struct kc_task_host {
     void (*go)(kc_task_t *task);   /* queues what make has made */
     void (*drop)(kc_task_t *task); /* frees what make has made and go has not queued */
 };
-extern const struct kc_task_host kc__task_host;
+extern const KC_HIDDEN struct kc_task_host kc__task_host;
 
 enum { KC_CREDIT = 256 }; /* of a worker: see kc__wait_charge */
 
@@ -275,6 +275,12 @@ KC_INLINE void kc__worker_keep_fresh(kc_worker_t *w, kc_task_t *task)
         kc__queue_push(&w->fresh, &task->block);
 }
 
+/* There is a task that it may start, or there was one a moment ago. */
+KC_INLINE bool kc__worker_has_fresh(const kc_worker_t *w)
+{
+    return w->fresh.head || kc__deque_size_hint(&w->deque) > 0;
+}
+
 /* Takes what any worker may do and threads of no scheduler have brought. True: something. */
 bool kc__worker_take_injector(kc_worker_t *w);
 
@@ -308,6 +314,14 @@ void *kc__worker_main(void *arg);
 
 /* Queues a task that has not started, from any thread. */
 void kc__task_submit(kc_task_t *task);
+
+/* The same on w's thread for one that any worker of w's scheduler may start. */
+KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
+{
+    if (kc_unlikely(!w->works || w->oracle || w->sched->workers > 0 ||
+                    kc_load_relaxed(&w->sched->outside) || kc__deque_push(&w->deque, task) != 0))
+        kc__task_submit(task);
+}
 
 /* The scheduler that it belongs to. */
 KC_INLINE kc_sched_t *kc__task_sched(kc_task_t *task)

@@ -195,7 +195,7 @@ kc_time_t kc__worker_next_due(kc_worker_t *w)
 /* ---- which one is next --------------------------------------------------------------------- */
 
 /* Starts a task. NULL: it has ended unstarted, or there was no memory and it is kept for later. */
-static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
+KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 {
     kc_store_relaxed(&task->worker, w);
     int rc = kc__task_host.start(task);
@@ -209,7 +209,7 @@ static kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 }
 
 /* Takes out a task that has not started. NULL: there is none. */
-static kc_task_t *pop_fresh(kc_worker_t *w)
+KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
 {
     void *any = NULL;
 
@@ -224,12 +224,12 @@ static kc_task_t *pop_fresh(kc_worker_t *w)
     return w->works ? kc__deque_pop(&w->deque) : NULL;
 }
 
-static kcoro_t *start_fresh(kc_worker_t *w)
+static KC_NOINLINE kcoro_t *start_fresh(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
     kc_task_t *task;
 
-    if (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0)
+    if (!kc__worker_has_fresh(w))
         return NULL;
     w->starved = false;
     while (!co && !w->starved && (task = pop_fresh(w)) != NULL)
@@ -490,7 +490,7 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
-        (!w->fresh.head && kc__deque_size_hint(&w->deque) == 0) || kc__worker_stopped(w))
+        !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
     if (!task)

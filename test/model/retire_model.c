@@ -69,9 +69,9 @@ kc_thread_t *kc__thread_new(void)
     return kc__thread_self;
 }
 
-uint64_t kc__thread_new_id(kc_thread_t *t)
+void kc__thread_more_ids(kc_thread_t *t)
 {
-    return ++t->next_id;
+    t->end_id = UINT64_MAX;
 }
 
 kc_block_t *kc__block_get(kc_block_cache_t *cache)
