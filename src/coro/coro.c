@@ -148,22 +148,30 @@ void kc__coro_set_result(kcoro_t *co, int rc)
     kc__switch_set_result(co->sp, rc);
 }
 
-void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
-                          void (*then)(void *arg), void *arg)
+void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
+                          void *arg)
 {
     set_current(t, me, to);
     if (kc_unlikely(kc__tools))
-        tools_leave(t, me, to, last);
+        tools_leave(t, me, to, false);
     kc__switch_then(&me->sp, to->sp, then, arg);
     if (kc_unlikely(kc__tools))
         kc__tools_arrive(&me->tool);
 }
 
+void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
+                          void *arg)
+{
+    set_current(t, me, to);
+    if (kc_unlikely(kc__tools))
+        tools_leave(t, me, to, true);
+    kc__switch_last(to->sp, then, arg);
+}
+
 /* me leaves for `to` and never comes back. */
 static _Noreturn void switch_for_good(kcoro_t *me, kcoro_t *to)
 {
-    kc__coro_switch_then(kc__thread(), me, to, true, coro_ended, me);
-    kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
+    kc__coro_switch_last(kc__thread(), me, to, coro_ended, me);
 }
 
 /* The first function on a coroutine's stack. */

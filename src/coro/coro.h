@@ -102,9 +102,13 @@ int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
 /* The switch by which co has left, which is at rest, will return rc and not 0. */
 void kc__coro_set_result(kcoro_t *co, int rc);
 
-/* The same, with then(arg) called in between, on the other stack. last: me never comes back. */
-void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last,
-                          void (*then)(void *arg), void *arg);
+/* The same, with then(arg) called in between, on the other stack. */
+void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
+                          void *arg);
+
+/* The same, and me never comes back. */
+_Noreturn void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to,
+                                    void (*then)(void *arg), void *arg);
 
 /*
  * me is a scheduler's coroutine whose body has returned. Another one, for this task, that could go

@@ -95,6 +95,9 @@ int kc__switch(void **save_sp, void *to_sp);
  */
 int kc__switch_then(void **save_sp, void *to_sp, void (*then)(void *arg), void *arg);
 
+/* The same, and nobody will come back to the stack that is left: nothing of it is kept. */
+_Noreturn void kc__switch_last(void *to_sp, void (*then)(void *arg), void *arg);
+
 /* The switch that has left this stack, which is at rest, will return rc: 16 bits, with a sign. */
 KC_INLINE void kc__switch_set_result(void *sp, int rc)
 {

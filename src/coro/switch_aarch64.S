@@ -67,6 +67,17 @@
         stp     x9, xzr, [sp, #160]
         .endm
 
+/* The stack pointer is at a frame now: where it has what the unwinder wants. */
+        .macro  at_frame
+        .cfi_def_cfa_offset 176
+        .irp    n, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+        .cfi_rel_offset x\n, (\n - 19) * 8
+        .endr
+        .irp    n, 8, 9, 10, 11, 12, 13, 14, 15
+        .cfi_rel_offset d\n, 96 + (\n - 8) * 8
+        .endr
+        .endm
+
 /* int kc__switch(void **save_sp [x0], void *to_sp [x1]) */
         .globl  kc__switch
         .hidden kc__switch
@@ -145,10 +156,28 @@ kc__switch_then:
         ldr     x29, [sp, #80]
         mov     x0, x3
         blr     x2
+.Lgo_on:
         mrs     x9, fpcr
         b       .Lcontinue
         .cfi_endproc
         .size   kc__switch_then, . - kc__switch_then
+
+/* _Noreturn void kc__switch_last(void *to_sp [x0], void (*then)(void *) [x1], void *arg [x2]) */
+        .globl  kc__switch_last
+        .hidden kc__switch_last
+        .type   kc__switch_last, %function
+        .p2align 4
+kc__switch_last:
+        .cfi_startproc
+        hint    #34
+        mov     sp, x0
+        at_frame
+        ldr     x29, [sp, #80]
+        mov     x0, x2
+        blr     x1
+        b       .Lgo_on
+        .cfi_endproc
+        .size   kc__switch_last, . - kc__switch_last
 
 /* uint64_t kc__switch_fp_control(void) */
         .globl  kc__switch_fp_control

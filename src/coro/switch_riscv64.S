@@ -91,6 +91,16 @@
         sw      zero, 204(sp)
         .endm
 
+/* The stack pointer is at a frame now: where it has what the unwinder wants. */
+        .macro  at_frame
+        .cfi_def_cfa_offset 208
+        .cfi_rel_offset ra, 0
+        .irp    n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+        .cfi_rel_offset s\n, 8 + \n * 8
+        .cfi_rel_offset fs\n, 104 + \n * 8
+        .endr
+        .endm
+
 /* int kc__switch(void **save_sp [a0], void *to_sp [a1]) */
         .globl  kc__switch
         .hidden kc__switch
@@ -185,10 +195,27 @@ kc__switch_then:
         ld      s0, 8(sp)
         mv      a0, a3
         jalr    a2
+.Lgo_on:
         frrm    t0
         j       .Lcontinue
         .cfi_endproc
         .size   kc__switch_then, . - kc__switch_then
+
+/* _Noreturn void kc__switch_last(void *to_sp [a0], void (*then)(void *) [a1], void *arg [a2]) */
+        .globl  kc__switch_last
+        .hidden kc__switch_last
+        .type   kc__switch_last, @function
+        .p2align 4
+kc__switch_last:
+        .cfi_startproc
+        mv      sp, a0
+        at_frame
+        ld      s0, 8(sp)
+        mv      a0, a2
+        jalr    a1
+        j       .Lgo_on
+        .cfi_endproc
+        .size   kc__switch_last, . - kc__switch_last
 
 /* uint64_t kc__switch_fp_control(void) */
         .globl  kc__switch_fp_control

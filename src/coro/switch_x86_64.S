@@ -58,6 +58,17 @@
         movw    %ax, 6(%rsp)
         .endm
 
+/* The stack pointer is at a frame now: where it has what the unwinder wants. */
+        .macro  at_frame
+        .cfi_def_cfa_offset 64
+        .cfi_rel_offset %r15, 8
+        .cfi_rel_offset %r14, 16
+        .cfi_rel_offset %r13, 24
+        .cfi_rel_offset %r12, 32
+        .cfi_rel_offset %rbx, 40
+        .cfi_rel_offset %rbp, 48
+        .endm
+
 /* int kc__switch(void **save_sp [rdi], void *to_sp [rsi]) */
         .globl  kc__switch
         .hidden kc__switch
@@ -142,6 +153,7 @@ kc__switch_then:
         movq    48(%rsp), %rbp
         movq    %rcx, %rdi
         call    *%rdx
+.Lgo_on:
         xorl    %r8d, %r8d
         fnstcw  -8(%rsp)
         movzwl  -8(%rsp), %edx
@@ -152,6 +164,23 @@ kc__switch_then:
         jmp     .Lcompare
         .cfi_endproc
         .size   kc__switch_then, . - kc__switch_then
+
+/* _Noreturn void kc__switch_last(void *to_sp [rdi], void (*then)(void *) [rsi], void *arg [rdx]) */
+        .globl  kc__switch_last
+        .hidden kc__switch_last
+        .type   kc__switch_last, @function
+        .p2align 4
+kc__switch_last:
+        .cfi_startproc
+        endbr64
+        movq    %rdi, %rsp
+        at_frame
+        movq    48(%rsp), %rbp
+        movq    %rdx, %rdi
+        call    *%rsi
+        jmp     .Lgo_on
+        .cfi_endproc
+        .size   kc__switch_last, . - kc__switch_last
 
 /* uint64_t kc__switch_fp_control(void) */
         .globl  kc__switch_fp_control

@@ -532,8 +532,7 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
         to = next(w);
     to = to == t->root ? NULL : to;
     kc__worker_runs(w, to);
-    kc__coro_switch_then(t, me, to ? entry_of(to) : t->root, true, bury, task);
-    kc__die("coroutine %llu ran after its end (rule C1)", (unsigned long long)me->id);
+    kc__coro_switch_last(t, me, to ? entry_of(to) : t->root, bury, task);
 }
 
 /* On the next stack: the coroutine is at rest, so another thread may have it. */
@@ -549,7 +548,7 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
     kc_store_relaxed(&co->state, KCORO_READY);
     kcoro_t *run = next(t->worker);
     kc__worker_runs(t->worker, run);
-    kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, false, post, co);
+    kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, post, co);
 }
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */

@@ -10,8 +10,8 @@
 #
 # AArch64 wants an emulated processor without SVE (-cpu cortex-a57), see check_registers.
 #
-# At each instruction of the functions in switch_<arch>.S, and in the function that kc__switch_then
-# calls, with trash in the memory that a unix signal could overwrite there:
+# At each instruction of the functions in switch_<arch>.S, and in the function that two of them
+# call, with trash in the memory that a unix signal could overwrite there:
 #  - the backtrace has the frames that it must have, and ends in main or, without a complaint, in
 #    kc__switch_start;
 #  - every callee-saved register, seen from the caller, holds the pattern of the side that the
@@ -25,7 +25,8 @@ import struct
 
 import gdb
 
-FUNCTIONS = ("kc__switch", "kc__switch_then", "kc__switch_start", "kc__switch_fp_control")
+FUNCTIONS = ("kc__switch", "kc__switch_then", "kc__switch_last", "kc__switch_start",
+             "kc__switch_fp_control")
 STEPS_MAX = 20000  # a target that runs wild must not keep us forever
 
 # In the order of switch_probe.h, which is the order of the patterns.
@@ -43,6 +44,7 @@ SIDES = {
     "main": ["switch_probe", "leave", "main_side", "main"],
     "coroutine": ["switch_probe", "leave", "coroutine_side", "kc__switch_start"],
     "fresh": ["kc__switch_start"],  # the coroutine before its first instruction: no patterns yet
+    "last": ["coroutine_side", "kc__switch_start"],  # it leaves for good: none any more
 }
 
 
@@ -139,7 +141,7 @@ def check_callers(frames, arch):
     if side != "main" and frames[-1].unwind_stop_reason() != gdb.FRAME_UNWIND_OUTERMOST:
         reason = gdb.frame_stop_reason_string(frames[-1].unwind_stop_reason())
         raise Wrong("the backtrace does not end by itself: %s" % reason)
-    if side != "fresh":
+    if side in ("main", "coroutine"):
         check_registers(frames[0], side, arch)
     return side
 

@@ -39,11 +39,12 @@ static void leave(void **save_sp, void *to_sp, const uint64_t *pattern, bool by_
 static void coroutine_side(void *arg)
 {
     (void)arg;
-    for (;;) {
+    for (int i = 0; i < 2; i++) {
         leave(&coroutine_sp, main_sp, coroutine_pattern, false);
         leave(&coroutine_sp, main_sp, coroutine_pattern, true);
         probe_fp_write(probe_fp_round(probe_fp_read(), true));
     }
+    kc__switch_last(main_sp, then, &thens);
 }
 
 static void main_side(bool start_by_then)
@@ -65,6 +66,6 @@ int main(void)
         probe_tune(i / 2);
         main_side(i % 2);
     }
-    /* Of each main_side: two of its own, two of the coroutine, and perhaps the start. */
-    return thens == 2 * TUNINGS * 4 + TUNINGS ? EXIT_SUCCESS : EXIT_FAILURE;
+    /* Of each main_side: two of its own, three of the coroutine, and perhaps the start. */
+    return thens == 2 * TUNINGS * 5 + TUNINGS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -175,6 +175,33 @@ TEST(then_runs_on_the_other_stack_before_that_goes_on)
     CHECK_EQ(step++, 8);
 }
 
+static void leaving_for_good(void *arg)
+{
+    CHECK_EQ(step++, 1);
+    probe_fp_write(probe_fp_round(probe_fp_read(), true));
+    kc__switch_last(main_sp, taking_turn, arg);
+}
+
+TEST(the_last_switch_keeps_nothing_and_calls_then_on_the_other_stack)
+{
+    struct turn turn = { 2, false, &main_sp, NULL };
+    uint64_t control = kc__switch_fp_control();
+
+    skip_without_fp_control();
+    for (int i = 0; i < TUNINGS; i++) {
+        probe_tune(i);
+        coroutine_make(leaving_for_good, &turn, control);
+        void *before = coroutine_sp;
+        step = 0;
+        main_sp = NULL;
+        CHECK_EQ(step++, 0);
+        CHECK_EQ(kc__switch(&main_sp, coroutine_sp), 0);
+        CHECK_EQ(step++, 3);
+        CHECK_PTR(coroutine_sp, before);
+        CHECK(kc__switch_same_control(kc__switch_fp_control(), control));
+    }
+}
+
 static void leaving_results(void *arg)
 {
     static const int results[] = { -125, -1, 0, 32767, -32768 };
