@@ -125,8 +125,8 @@ kc_block_t *kc__block_refill(kc_block_cache_t *cache)
     return cache->out ? kc__block_get(cache) : NULL;
 }
 
-/* It is kept, or shared if the thread has two already. */
-void kc__block_close_batch(kc_block_cache_t *cache)
+/* What has come back makes a batch: kept, or shared if the thread has two already. */
+static void close_batch(kc_block_cache_t *cache)
 {
     if (cache->batches == 2) {
         pthread_mutex_lock(&pool_lock);
@@ -138,6 +138,20 @@ void kc__block_close_batch(kc_block_cache_t *cache)
     cache->batch[cache->batches++] = cache->in;
     cache->in = cache->in_last = NULL;
     cache->in_count = 0;
+}
+
+void kc__block_put_with_care(kc_block_cache_t *cache, kc_block_t *block)
+{
+    if (kc__os_debug())
+        return;
+    block->link.next = NULL;
+    if (cache->in_last)
+        cache->in_last->next = &block->link;
+    else
+        cache->in = &block->link;
+    cache->in_last = &block->link;
+    if (++cache->in_count == KC_BLOCK_BATCH)
+        close_batch(cache);
 }
 
 void kc__block_cache_drain(kc_block_cache_t *cache)

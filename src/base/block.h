@@ -36,13 +36,14 @@ enum { KC_BLOCK_BATCH = 64 };
 #ifdef KC_MODEL /* test/model has its own, which keep books */
 kc_block_t *kc__block_get(kc_block_cache_t *cache);
 void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
+bool kc__block_ready(const kc_block_cache_t *cache);
 #else
 
 /* As kc__block_get, when the thread has no blocks to give out. */
 KC_COLD kc_block_t *kc__block_refill(kc_block_cache_t *cache);
 
-/* What has come back makes a batch. */
-KC_COLD void kc__block_close_batch(kc_block_cache_t *cache);
+/* Keeps a free block that is the first or the last of a batch. With KCORO_DEBUG=1 none is kept. */
+KC_COLD void kc__block_put_with_care(kc_block_cache_t *cache, kc_block_t *block);
 
 /* Returns: a block whose magic and flags are the caller's to set; NULL: no memory. */
 KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
@@ -56,21 +57,27 @@ KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
     return kc_container_of(node, kc_block_t, link);
 }
 
+/* The next one can be had at once. */
+KC_INLINE bool kc__block_ready(const kc_block_cache_t *cache)
+{
+    return kc_likely(cache->out != NULL);
+}
+
 /* Marks the block free and keeps it for later. With KCORO_DEBUG=1 it is never handed out again, so
  * that every use of an old pointer is found. */
 KC_INLINE void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
 {
+    uint32_t n = cache->in_count;
+
     kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
-    if (kc_unlikely(kc__os_debug()))
+    if (kc_unlikely(n == 0 || n >= KC_BLOCK_BATCH - 1 || kc_load_relaxed(&kc__os_debug_mode))) {
+        kc__block_put_with_care(cache, block);
         return;
+    }
     block->link.next = NULL;
-    if (kc_likely(cache->in_last != NULL))
-        cache->in_last->next = &block->link;
-    else
-        cache->in = &block->link;
+    cache->in_last->next = &block->link;
     cache->in_last = &block->link;
-    if (kc_unlikely(++cache->in_count == KC_BLOCK_BATCH))
-        kc__block_close_batch(cache);
+    cache->in_count = n + 1;
 }
 
 #endif

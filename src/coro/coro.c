@@ -159,12 +159,19 @@ void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
         kc__tools_arrive(&me->tool);
 }
 
+static _Noreturn KC_NOINLINE void switch_last_with_tools(kc_thread_t *t, kcoro_t *me, kcoro_t *to,
+                                                         void (*then)(void *arg), void *arg)
+{
+    tools_leave(t, me, to, true);
+    kc__switch_last(to->sp, then, arg);
+}
+
 void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
                           void *arg)
 {
     set_current(t, me, to);
     if (kc_unlikely(kc__tools))
-        tools_leave(t, me, to, true);
+        switch_last_with_tools(t, me, to, then, arg);
     kc__switch_last(to->sp, then, arg);
 }
 
@@ -317,7 +324,9 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
     return true;
 }
 
-kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp)
+/* When a tool has to be told, or the thread has not all that is needed at hand. */
+static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task, size_t stack_size,
+                                           uint64_t fp)
 {
     kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
@@ -326,6 +335,26 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, 
         kc_store_relaxed(&co->claim, KC_CLAIM_OPEN); /* so nobody is its owner: see runs_at_once */
         coro_make_frame(co);
     }
+    return co;
+}
+
+kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp)
+{
+    kc_block_t *block;
+    kc_stack_t stack;
+
+    if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) || t->next_id == t->end_id ||
+        !kc__stack_take(&t->stacks, stack_size, &stack))
+        return task_with_care(t, task, stack_size, fp);
+    block = kc__block_get(&t->blocks);
+    kcoro_t *co = kc_container_of(block, kcoro_t, block);
+    block_init(co, KC_CORO_TASK, KCORO_READY);
+    kc_store_relaxed(&co->claim, KC_CLAIM_OPEN); /* so nobody is its owner: see runs_at_once */
+    co->stack = stack;
+    co->fn = NULL;
+    co->task = task;
+    co->id = t->next_id++;
+    co->sp = kc__switch_make(kc__stack_top(stack), fp, coro_main, co);
     return co;
 }
 

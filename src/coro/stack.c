@@ -42,30 +42,24 @@
 
 enum {
     SLAB_SIZE = 4352 * 1024,
-    SLAB_SLOTS = 64,
     WARM_MAX = 1 << 17,   /* what a pool has room for, until somebody has the time to cool it */
     FULL_CACHE_CLASS = 2, /* 64 KiB: the largest class of which a thread keeps KC_STACK_CACHE */
     COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
-    STAGGER_STEPS = 32,
     COOL_AT_ONCE = 16,
     COOL_AFTER = 20000000, /* ns: the next burst may come soon                                */
     COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do      */
 };
 
 typedef struct slab {
-    char *base;               /* I  of slot 0's guard                                       */
-    size_t size;              /* I  usable bytes of each stack                              */
-    size_t stride;            /* I  from one stack to the next: size and a guard            */
+    kc_slab_t all;            /* I                                                          */
     uint64_t cold;            /* L  bit i: slot i is free and its pages are given back      */
     struct slab *next, *prev; /* L  in the pool's list of slabs that have cold or raw slots */
-    uint32_t first;           /* I  slots made before it: for the stagger                   */
     uint16_t slots;           /* I                                                          */
     uint16_t made;            /* L  slots below this have their guard                       */
-    uint8_t size_class;       /* I  KC_STACK_CLASSES: alone in its slab, not pooled         */
     bool listed;              /* L                                                          */
 } slab_t;
 
-_Static_assert(sizeof(slab_t) <= SLAB_SLOTS, "the slot number fits below a slab's address");
+_Static_assert(sizeof(slab_t) <= KC_SLAB_SLOTS, "the slot number fits below a slab's address");
 
 /* What all threads share, one for each size class. All of it is L(lock). */
 typedef struct {
@@ -105,32 +99,19 @@ static size_t warm_limit(unsigned sc)
 
 static slab_t *slab_of(kc_stack_t stack)
 {
-    return (slab_t *)(stack & ~(uintptr_t)(SLAB_SLOTS - 1));
-}
-
-static unsigned slot_of(kc_stack_t stack)
-{
-    return (unsigned)(stack & (SLAB_SLOTS - 1));
+    return kc_container_of(kc__stack_slab(stack), slab_t, all);
 }
 
 char *kc__stack_low(kc_stack_t stack)
 {
-    slab_t *slab = slab_of(stack);
+    const kc_slab_t *slab = kc__stack_slab(stack);
 
-    return slab->base + (slot_of(stack) + 1) * slab->stride - slab->size;
+    return slab->base + (kc__stack_slot(stack) + 1) * slab->stride - slab->size;
 }
 
 size_t kc__stack_size(kc_stack_t stack)
 {
-    return slab_of(stack)->size;
-}
-
-char *kc__stack_top(kc_stack_t stack)
-{
-    slab_t *slab = slab_of(stack);
-    size_t step = (slab->first + slot_of(stack)) % STAGGER_STEPS;
-
-    return kc__stack_low(stack) + slab->size - step * KC_CACHE_LINE;
+    return kc__stack_slab(stack)->size;
 }
 
 /* Not instrumented: it reads what sanitizers call poisoned. */
@@ -148,16 +129,16 @@ __attribute__((no_sanitize("address", "thread"))) size_t kc__stack_used(kc_stack
 
 static slab_t *slab_new(uint8_t sc, size_t size, size_t slots)
 {
-    slab_t *slab = kc__alloc_aligned(SLAB_SLOTS, sizeof *slab);
+    slab_t *slab = kc__alloc_aligned(KC_SLAB_SLOTS, sizeof *slab);
 
     if (!slab)
         return NULL;
-    slab->size = size;
-    slab->stride = size + kc__os_page_size();
+    slab->all.size = size;
+    slab->all.stride = size + kc__os_page_size();
     slab->slots = (uint16_t)slots;
-    slab->size_class = sc;
-    slab->base = kc__os_map(slots * slab->stride);
-    if (!slab->base) {
+    slab->all.size_class = sc;
+    slab->all.base = kc__os_map(slots * slab->all.stride);
+    if (!slab->all.base) {
         kc__free(slab);
         return NULL;
     }
@@ -166,7 +147,7 @@ static slab_t *slab_new(uint8_t sc, size_t size, size_t slots)
 
 static void slab_free(slab_t *slab)
 {
-    kc__os_unmap(slab->base, slab->slots * slab->stride);
+    kc__os_unmap(slab->all.base, slab->slots * slab->all.stride);
     kc__free(slab);
 }
 
@@ -174,9 +155,9 @@ static void slab_free(slab_t *slab)
 static size_t slab_make(slab_t *slab, size_t count, int *why)
 {
     size_t raw = slab->slots - slab->made;
-    size_t guard = slab->stride - slab->size;
-    size_t done = kc__os_guard(slab->base + slab->made * slab->stride, guard, slab->stride,
-                               count < raw ? count : raw, why);
+    size_t guard = slab->all.stride - slab->all.size;
+    size_t done = kc__os_guard(slab->all.base + slab->made * slab->all.stride, guard,
+                               slab->all.stride, count < raw ? count : raw, why);
 
     if (*why == -ENOMEM && kc__os_guard_kind() == KC_GUARD_PROTECT)
         *why = -ENOSPC;
@@ -215,10 +196,10 @@ static slab_t *pool_open_slab(pool_t *pool, uint8_t sc)
 
     if (pool->open)
         return pool->open;
-    slots = slots > SLAB_SLOTS ? SLAB_SLOTS : slots < 1 ? 1 : slots;
+    slots = slots > KC_SLAB_SLOTS ? KC_SLAB_SLOTS : slots < 1 ? 1 : slots;
     slab_t *slab = slab_new(sc, size, slots);
     if (slab) {
-        slab->first = pool->slots;
+        slab->all.first = pool->slots;
         pool->slots += (uint32_t)slots;
         pool_list(pool, slab);
     }
@@ -255,7 +236,7 @@ static slab_t *pool_put_cold(pool_t *pool, const kc_stack_t *stack, uint32_t cou
     pool->cold_count += count;
     for (uint32_t i = 0; i < count; i++) {
         slab_t *slab = slab_of(stack[i]);
-        slab->cold |= (uint64_t)1 << slot_of(stack[i]);
+        slab->cold |= (uint64_t)1 << kc__stack_slot(stack[i]);
         pool_list(pool, slab);
         if (pool->cold_count > COLD_MAX && __builtin_popcountll(slab->cold) == slab->made) {
             pool_unlist(pool, slab);
@@ -308,7 +289,7 @@ static void trim(kc_stack_t *stack, uint32_t count)
         for (run = 1; i + run < count && stack[i + run] == stack[i] + run; run++)
             ;
         kc__os_trim(kc__stack_low(stack[i]),
-                    (run - 1) * slab_of(stack[i])->stride + kc__stack_size(stack[i]));
+                    (run - 1) * kc__stack_slab(stack[i])->stride + kc__stack_size(stack[i]));
     }
 }
 
@@ -419,18 +400,18 @@ int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
     return 0;
 }
 
-/* A stack that is the only one of its slab, in debug mode, or one more than the pile may have. */
+/* A large stack, any in debug mode, or one more than the pile may have. */
 static KC_COLD void put_with_care(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     slab_t *slab = slab_of(stack);
-    uint8_t sc = slab->size_class;
+    uint8_t sc = slab->all.size_class;
 
     if (sc == KC_STACK_CLASSES) {
         slab_free(slab);
         return;
     }
     if (kc__os_debug())
-        kc__os_trim(kc__stack_low(stack), slab->size);
+        kc__os_trim(kc__stack_low(stack), slab->all.size);
     cache->pile[sc].stack[cache->pile[sc].count++] = stack;
     if (cache->pile[sc].count == pile_max(sc))
         pile_give_back(cache, sc, pile_max(sc) / 2);
@@ -438,13 +419,15 @@ static KC_COLD void put_with_care(kc_stack_cache_t *cache, kc_stack_t stack)
 
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
 {
-    uint8_t sc = slab_of(stack)->size_class;
+    unsigned sc = kc__stack_slab(stack)->size_class;
 
-    if (kc_unlikely(sc == KC_STACK_CLASSES || cache->pile[sc].count + 1 >= pile_max(sc) ||
-                    kc_load_relaxed(&kc__os_debug_mode) != 0))
+    if (kc_unlikely(sc > FULL_CACHE_CLASS || cache->pile[sc].count >= KC_STACK_CACHE - 1 ||
+                    kc_load_relaxed(&kc__os_debug_mode) != 0)) {
         put_with_care(cache, stack);
-    else
-        cache->pile[sc].stack[cache->pile[sc].count++] = stack;
+        return;
+    }
+    cache->pile[sc].stack[cache->pile[sc].count] = stack;
+    cache->pile[sc].count++;
 }
 
 void kc__stack_cache_drain(kc_stack_cache_t *cache)

@@ -15,6 +15,8 @@ enum {
     KC_STACK_SHIFT = 14,   /* the smallest class is 16 KiB                                      */
     KC_STACK_CLASSES = 10, /* up to 8 MiB; anything larger is mapped and unmapped by itself     */
     KC_STACK_CACHE = 64, /* warm stacks of a class that a thread keeps                          */
+    KC_STACK_STEPS = 32, /* places where the first frame may be, see kc__stack_top              */
+    KC_SLAB_SLOTS = 64,
 };
 
 /* Warm stacks of one thread; the top of each pile was used last. All zero is empty. */
@@ -25,6 +27,25 @@ typedef struct {
     } pile[KC_STACK_CLASSES];
     bool lazy; /* its thread calls kc__stack_cool when it has the time */
 } kc_stack_cache_t;
+
+/* What all stacks of a slab have in common; the rest of a slab is known to stack.c alone. */
+typedef struct {
+    char *base;         /* I  of slot 0's guard                                       */
+    size_t size;        /* I  usable bytes of each stack                              */
+    size_t stride;      /* I  from one stack to the next: size and a guard            */
+    uint32_t first;     /* I  slots made before it: for the stagger                   */
+    uint8_t size_class; /* I  KC_STACK_CLASSES: alone in its slab, not pooled         */
+} kc_slab_t;
+
+KC_INLINE kc_slab_t *kc__stack_slab(kc_stack_t stack)
+{
+    return (kc_slab_t *)(stack & ~(uintptr_t)(KC_SLAB_SLOTS - 1));
+}
+
+KC_INLINE unsigned kc__stack_slot(kc_stack_t stack)
+{
+    return (unsigned)(stack & (KC_SLAB_SLOTS - 1));
+}
 
 /* As kc__stack_get, when the thread has none of that size. */
 KC_COLD int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
@@ -37,20 +58,27 @@ KC_INLINE unsigned kc__stack_class(size_t size)
     return 63 - (unsigned)__builtin_clzll(last >> (KC_STACK_SHIFT - 1) | 1);
 }
 
-#ifdef KC_MODEL /* test/model has its own, which keeps books */
+#ifdef KC_MODEL /* test/model has its own, which keep books */
+bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
 int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
 #else
+
+/* One of size bytes or more, of those that the thread has. False: it has none. */
+KC_INLINE bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+{
+    unsigned sc = kc__stack_class(size);
+
+    if (kc_unlikely(sc >= KC_STACK_CLASSES || cache->pile[sc].count == 0))
+        return false;
+    *out = cache->pile[sc].stack[--cache->pile[sc].count];
+    return true;
+}
 
 /* size bytes or more. 0; -ENOMEM: no memory; -ENOSPC: the limit on mappings forbids another guard.
  * */
 KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 {
-    unsigned sc = kc__stack_class(size);
-
-    if (kc_unlikely(sc >= KC_STACK_CLASSES || cache->pile[sc].count == 0))
-        return kc__stack_get_other(cache, size, out);
-    *out = cache->pile[sc].stack[--cache->pile[sc].count];
-    return 0;
+    return kc__stack_take(cache, size, out) ? 0 : kc__stack_get_other(cache, size, out);
 }
 
 #endif
@@ -78,9 +106,22 @@ int64_t kc__stack_cool_at(void);
 char *kc__stack_low(kc_stack_t stack);
 size_t kc__stack_size(kc_stack_t stack);
 
+#ifdef KC_MODEL
+char *kc__stack_top(kc_stack_t stack);
+#else
+
 /* Where the first frame goes: the high end, displaced by a few cache lines that differ from stack
  * to stack, so that the hot frames of many coroutines do not all fall into the same cache sets. */
-char *kc__stack_top(kc_stack_t stack);
+KC_INLINE char *kc__stack_top(kc_stack_t stack)
+{
+    const kc_slab_t *slab = kc__stack_slab(stack);
+    unsigned slot = kc__stack_slot(stack);
+    size_t step = (slab->first + slot) % KC_STACK_STEPS;
+
+    return slab->base + (slot + 1) * slab->stride - step * KC_CACHE_LINE;
+}
+
+#endif
 
 /* Bytes from the top down to the deepest word that is not zero. */
 size_t kc__stack_used(kc_stack_t stack);

@@ -9,6 +9,9 @@
  *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
  *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
  *          its mark; unwinding takes all from the top.
+ *
+ * ORDER    id  site         operation     pairs with  carries
+ *          B1  start: word  load_acquire  word.h J2   that it is locked or to stop
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -53,6 +56,12 @@ static bool is_plain(const kc_job_t *j)
     return !(kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_MIGRATE));
 }
 
+/* It needs nothing but a coroutine: it can begin on the stack of another, or that be the next. */
+static bool can_inherit(const kc_job_t *j)
+{
+    return !kc__job_ext_of(j) && is_plain(j);
+}
+
 uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
 {
     uint32_t flags = kc__job_flags(j);
@@ -62,7 +71,8 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
            (migrates ? KC_CORO_MIGRATES : 0u);
 }
 
-static int task_start(kc_task_t *task)
+/* One that has more than a body, is not started any more, or is being looked at by others. */
+static KC_NOINLINE int start_with_care(kc_task_t *task)
 {
     kc_job_t *j = kc__job_of(task);
     kc_thread_t *t = kc__thread();
@@ -89,6 +99,28 @@ static int task_start(kc_task_t *task)
         kc_store_relaxed(&co->block.flags, kc__body_flags(j, task->where));
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
+    return 0;
+}
+
+static int task_start(kc_task_t *task)
+{
+    kc_job_t *j = kc__job_of(task);
+    kc_thread_t *t = kc__thread();
+    uint64_t seen = kc_load_acquire(&task->word); /* B1 */
+    kc_sched_t *s = t->worker->sched;
+
+    if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK))))
+        return start_with_care(task);
+    kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->fp_control);
+    if (kc_unlikely(!co))
+        return -ENOMEM;
+    task->co = co; /* before BODY can be seen */
+    if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
+        task->co = NULL;
+        kc__coro_task_end(t, co);
+        return start_with_care(task);
+    }
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     return 0;
 }
 
@@ -238,12 +270,6 @@ int kc__job_cancelled_here(kcoro_t *co)
 }
 
 /* ---- what coroutines ask of us -------------------------------------------------------------- */
-
-/* The next one can begin on the stack of the last, or be the next. */
-static bool can_inherit(const kc_job_t *j)
-{
-    return !kc__job_ext_of(j) && is_plain(j);
-}
 
 /* A job that waits to be started and has begun: its coroutine is to go on on the stack of me.
  * NULL: none. */

@@ -148,7 +148,7 @@ void kc__job_ref(kc_job_t *j)
 }
 
 /* The last handle of a pending promise is about to go: nobody can keep it any more (D3). */
-static void unref_promise(kc_job_t *j)
+static KC_NOINLINE void unref_promise(kc_job_t *j)
 {
     uint32_t seen = kc_load_relaxed(&j->refs);
 
@@ -160,7 +160,7 @@ static void unref_promise(kc_job_t *j)
         kc__job_free(j);
 }
 
-static KC_COLD void unref_too_often(void)
+static _Noreturn KC_COLD void unref_too_often(void)
 {
     kc__usage("kc_job_release", "released more often than retained (rule J18)");
 }
@@ -324,6 +324,12 @@ static uint64_t outcome(const kc_job_t *j, uint64_t word)
     return KC_WORD_DONE | (word & KC_WORD_CANCELLED ? KC_WORD_DONE_CANCELLED : 0);
 }
 
+/* The same, if it is simple: COMPLETED, and none of the user's code wants to hear of it. */
+KC_INLINE bool completes(const kc_job_t *j, uint64_t word)
+{
+    return !(word & KC_WORD_CANCELLED) && j->code == 0 && !kc__job_ext_of(j);
+}
+
 int kc__job_result(const kc_job_t *j)
 {
     uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
@@ -380,9 +386,15 @@ static bool leaves_detached(kc_sched_t *s)
     return (uint32_t)kc_load_relaxed(&s->detached) > 0;
 }
 
+/* Somebody may wait until such a word's count falls: who drains, or for a root main. */
+KC_INLINE bool is_looked_at(uint64_t seen, bool root)
+{
+    return root || ((seen & KC_WORD_COUNT) == 2 && (seen & KC_WORD_DRAIN));
+}
+
 /* The count of j has fallen, seen was its word before, root: it is one. Whoever waits for that
  * hears of it. j itself may be gone, unless one of the two keeps it. */
-static void fewer(kc_job_t *j, uint64_t seen, bool root)
+static KC_NOINLINE void fewer(kc_job_t *j, uint64_t seen, bool root)
 {
     if ((seen & KC_WORD_COUNT) != 2 && !(root && leaves_detached(kc__job_sched(j))))
         return;
@@ -397,20 +409,22 @@ static void fewer(kc_job_t *j, uint64_t seen, bool root)
 
 /* j is no longer a child of its parent, whose count falls. True: it is 0, and the parent is locked
  * for its end. */
-static bool leave_parent(kc_job_t *parent, kc_job_t *j)
+KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
 {
     bool root = kc__job_flags(parent) & KC_JOB_ROOT;
 
-    uint64_t seen = kc__job_lock(parent);
-    uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
+    uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
     kc_job_t *next = next_pending(parent, j);
-    kc__job_unlock_to(parent, ((seen & ~gone) - 1) | (count == 1 ? KC_WORD_LOCK : 0));
-    if (kc_unlikely(next != NULL))
-        kc__task_submit(&next->task); /* it is a child too: then the count is not 0 */
-    if (count == 1)
+    if (count == 1) {
+        kc__job_unlock_to(parent, (seen - 1) | KC_WORD_LOCK);
         return true;
-    fewer(parent, seen, root);
+    }
+    kc__job_unlock_to(parent, (count == 2 ? seen & ~KC_WORD_DRAIN : seen) - 1);
+    if (kc_unlikely(next != NULL))
+        kc__task_submit(&next->task);
+    if (kc_unlikely(is_looked_at(seen, root)))
+        fewer(parent, seen, root);
     return false;
 }
 
@@ -423,8 +437,10 @@ static bool leave_parent(kc_job_t *parent, kc_job_t *j)
  */
 KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
-    kc_link_t *claimed = NULL, **end = claim_waiters(j, &claimed);
+    kc_link_t *claimed = NULL, **end = &claimed;
 
+    if (j->waiters)
+        end = claim_waiters(j, end);
     *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
     if (kc_unlikely(fails_parent(j, *done))) {
         kc__job_unlock(j);
@@ -440,12 +456,15 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
 }
 
 /* For metrics and traces. Its parent waits for j still, so its scheduler is there. */
-static void tell_end(kc_job_t *j, uint64_t done)
+KC_INLINE void tell_end(kc_job_t *j, uint64_t done)
 {
     bool failed = done & KC_WORD_DONE_FAILED, cancelled = done & KC_WORD_DONE_CANCELLED;
     kc_sched_t *s = kc__job_sched(j);
 
-    kc__count(s, failed ? KC_COUNT_FAILED : cancelled ? KC_COUNT_CANCELLED : KC_COUNT_COMPLETED);
+    if (kc_likely(done == KC_WORD_DONE))
+        kc__count(s, KC_COUNT_COMPLETED);
+    else
+        kc__count(s, failed ? KC_COUNT_FAILED : KC_COUNT_CANCELLED);
     KC_TRACE(s, .kind = KC_EVENT_FINALIZE, .job = (uintptr_t)j, .value = kc__job_result(j),
              .other = (uint32_t)j->reason,
              .state = failed      ? KC_JOB_FAILED
@@ -454,7 +473,7 @@ static void tell_end(kc_job_t *j, uint64_t done)
 }
 
 /* The same, of one who has waited for j: co, which does not run yet; NULL: a plain thread. */
-static void tell_wake(kc_job_t *j, const kcoro_t *co)
+KC_INLINE void tell_wake(kc_job_t *j, const kcoro_t *co)
 {
     kc_sched_t *s = kc__job_sched(j);
 
@@ -507,9 +526,8 @@ static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
     uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1;
 
-    if (kc_likely(!(*seen & (KC_WORD_CANCELLED | KC_WORD_WAITERS)) && j->code == 0 &&
-                  !kc__job_ext_of(j))) {
-        /* Nobody waits, has cancelled it, or need hear of it: one step. */
+    if (kc_likely(!(*seen & KC_WORD_WAITERS) && completes(j, *seen))) {
+        /* Nobody waits, and nobody need hear of it: one step. */
         if (!kc__word_swap(&j->task, seen, word | KC_WORD_DONE))
             return false;
         job_end(j, true);
@@ -536,7 +554,8 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
             if (last_goes(j, clear, &seen))
                 return true;
         } else if (kc__word_swap(&j->task, &seen, (seen & ~gone) - 1)) {
-            fewer(j, seen, root);
+            if (is_looked_at(seen, root))
+                fewer(j, seen, root);
             return true;
         }
     }
@@ -569,7 +588,7 @@ bool kc__job_release_not_last(kc_job_t *j)
 }
 
 /* The body of its parent drains, and j is all that it waits for. */
-static kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
+static KC_NOINLINE kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
 {
     uint64_t seen = kc__word_seen(&parent->task);
 
@@ -609,10 +628,16 @@ kcoro_t *kc__job_heir(kc_job_t *j)
 
 void kc__job_body_gone(kc_job_t *j)
 {
-    if (kc__job_word(j) & KC_WORD_BODY)
+    uint64_t word = kc__job_word(j);
+
+    if (word & KC_WORD_BODY) {
         kc__job_release(j, KC_WORD_BODY);
-    else
+    } else if (kc_likely(!j->waiters && completes(j, word))) {
+        kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | KC_WORD_DONE);
+        job_end(j, true);
+    } else {
         job_end(j, false);
+    }
 }
 
 void kc__job_drain(kc_job_t *j)

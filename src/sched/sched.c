@@ -184,7 +184,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     if (!s)
         return NULL;
     s->flags = opts->flags;
-    s->stack_size = opts->stack_size;
+    s->stack_size = opts->stack_size ? opts->stack_size : KC_STACK_DEFAULT;
     s->fp_control = kc__switch_fp_control();
     s->random = opts->seed;
     s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;

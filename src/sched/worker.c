@@ -393,13 +393,13 @@ static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
 }
 
 /*
- * Most turns are like this: another is ready, and nothing else is to be done. They make no call but
+ * Most turns are like this: if another is ready, nothing else is to be done. They make no call but
  * the last one, so they save no registers. No trace is written, co is no coroutine inside a body.
  */
 KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co)
 {
-    return kc_likely(w->ready.head != NULL) && plain_turn(w) && kc_likely(t->current == co) &&
-           kc_likely(!w->once) && kc_likely(kc_load_relaxed(&w->sched->recorder) == NULL);
+    return plain_turn(w) && kc_likely(t->current == co) && kc_likely(!w->once) &&
+           kc_likely(kc_load_relaxed(&w->sched->recorder) == NULL);
 }
 
 KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro_t *run)
@@ -410,12 +410,25 @@ KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro
     return kc__coro_switch(t, co, entry_of(run));
 }
 
+/* Nobody is ready, but a task is there that has not started. */
+static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
+{
+    kc_worker_t *w = t->worker;
+    kcoro_t *run = start_fresh(w);
+
+    return run ? take_quick_turn(t, w, co, run) : leave_with_care(t, co);
+}
+
 int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    return quick_turn(t, w, co) ? take_quick_turn(t, w, co, pop_ready(w)) : leave_with_care(t, co);
+    if (kc_unlikely(!quick_turn(t, w, co)))
+        return leave_with_care(t, co);
+    if (kc_likely(w->ready.head != NULL))
+        return take_quick_turn(t, w, co, pop_ready(w));
+    return leave_and_start(t, co);
 }
 
 /* Like leave, but co is PARKED, or READY already. */
@@ -446,7 +459,7 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
     kc_worker_t *w = t->worker;
 
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    if (!quick_turn(t, w, co))
+    if (kc_unlikely(!w->ready.head) || !quick_turn(t, w, co))
         return yield_with_care(t, co);
     make_ready(w, co);
     return take_quick_turn(t, w, co, pop_ready(w));

@@ -155,51 +155,28 @@ static void taking_turns(void *arg)
     CHECK_EQ(step++, 2);
     CHECK_EQ(kc__switch_then(&coroutine_sp, main_sp, taking_turn, &turn), 0);
     CHECK_EQ(step++, 6);
-    turn = (struct turn){ 7, false, &coroutine_sp, NULL };
-    coroutine_sp = NULL;
-    kc__switch_then(&coroutine_sp, main_sp, taking_turn, &turn);
+    turn = (struct turn){ 7, false, &main_sp, NULL };
+    probe_fp_write(probe_fp_round(probe_fp_read(), true));
+    kc__switch_last(main_sp, taking_turn, &turn);
 }
 
 TEST(then_runs_on_the_other_stack_before_that_goes_on)
 {
     struct turn turn = { 1, true, &main_sp, NULL };
+    uint64_t control = kc__switch_fp_control();
 
-    skip_under_tsan();
+    skip_without_fp_control();
     coroutine_make(taking_turns, NULL, kc__switch_fp_control());
     CHECK_EQ(step++, 0);
     CHECK_EQ(kc__switch_then(&main_sp, coroutine_sp, taking_turn, &turn), 0);
     CHECK_EQ(step++, 4);
+    void *left = coroutine_sp;
     turn = (struct turn){ 5, true, &main_sp, NULL };
     main_sp = NULL;
     CHECK_EQ(kc__switch_then(&main_sp, coroutine_sp, taking_turn, &turn), 0);
     CHECK_EQ(step++, 8);
-}
-
-static void leaving_for_good(void *arg)
-{
-    CHECK_EQ(step++, 1);
-    probe_fp_write(probe_fp_round(probe_fp_read(), true));
-    kc__switch_last(main_sp, taking_turn, arg);
-}
-
-TEST(the_last_switch_keeps_nothing_and_calls_then_on_the_other_stack)
-{
-    struct turn turn = { 2, false, &main_sp, NULL };
-    uint64_t control = kc__switch_fp_control();
-
-    skip_without_fp_control();
-    for (int i = 0; i < TUNINGS; i++) {
-        probe_tune(i);
-        coroutine_make(leaving_for_good, &turn, control);
-        void *before = coroutine_sp;
-        step = 0;
-        main_sp = NULL;
-        CHECK_EQ(step++, 0);
-        CHECK_EQ(kc__switch(&main_sp, coroutine_sp), 0);
-        CHECK_EQ(step++, 3);
-        CHECK_PTR(coroutine_sp, before);
-        CHECK(kc__switch_same_control(kc__switch_fp_control(), control));
-    }
+    CHECK_PTR(coroutine_sp, left); /* the last switch keeps nothing */
+    CHECK(kc__switch_same_control(kc__switch_fp_control(), control));
 }
 
 static void leaving_results(void *arg)
