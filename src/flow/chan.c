@@ -51,8 +51,7 @@ int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
         return rc;
     }
     c->magic = KC_CHAN_MAGIC;
-    c->plain = !c->latest && !c->buffer.unlimited && c->buffer.slots > 0 &&
-               opts->item_size == sizeof(uint64_t);
+    c->plain = !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
     kc_store_relaxed(&c->refs, 1);
     c->undelivered = opts->undelivered;
     c->arg = opts->arg;
@@ -258,15 +257,20 @@ void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
 /* ---- send, receive -------------------------------------------------------------------------- */
 
 /* With the lock, which is given back: waits until somebody takes or brings the item. */
-KC_INLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
+                            kc_time_t deadline)
 {
     kc_wait_t w;
-    kc_turn_t turn = { .wait = &w, .item = item, .only = true };
+    kc_turn_t turn;
 
-    kc__wait_begin_checked(&w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
+    turn.wait = &w;
+    turn.item = item;
+    turn.index = 0;
+    turn.only = true;
+    kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
     kc__wait_link(kc__chan_line(c, op), &turn.link);
     kc__spin_unlock(&c->lock);
-    int rc = kc__wait_commit(&w, deadline);
+    int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))
         return turn.rc;
     kc__spin_lock(&c->lock);
@@ -275,15 +279,25 @@ KC_INLINE int stand_in_line(kc_chan_t *c, int op, void *item, kc_time_t deadline
     return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
 }
 
-KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, const char *call)
+/* The handle that the user gave to one of the four below is none. */
+static KC_COLD int not_a_channel(const kc_chan_t *c, int op, kc_time_t deadline)
+{
+    static const char *const call[2][2] = { { "kc_chan_send", "kc_chan_send_until" },
+                                            { "kc_chan_recv", "kc_chan_recv_until" } };
+
+    if (c)
+        kc__chan_check(c, call[op == KC_RECV][deadline != KC_FOREVER]);
+    return -EINVAL;
+}
+
+KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
 {
     kc_chan_after_t after = { NULL, NULL };
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    if (kc_unlikely(!c))
-        return -EINVAL;
-    kc__chan_check(c, call);
+    if (kc_unlikely(!c || c->magic != KC_CHAN_MAGIC))
+        return not_a_channel(c, op, deadline);
     if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
         return -EINVAL;
     int rc = kc__job_may_wait(co);
@@ -293,7 +307,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, con
         kc__spin_lock(&c->lock);
         rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
         if (rc == -EAGAIN)
-            return stand_in_line(c, op, item, deadline);
+            return stand_in_line(t, co, c, op, item, deadline);
         kc__spin_unlock(&c->lock);
         if (kc_likely(rc == 0))
             break;
@@ -313,18 +327,24 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline, con
 }
 
 /*
- * What most sends and receives of a stream are, in a few instructions and without a call: in a job
- * that is not cancelled, a ring of pointers or numbers, the lock free, room or an item there, and
- * nobody in line. False: nothing has been done.
+ * What most sends and receives are, in a few instructions and without a call or a frame: in a job
+ * that is not cancelled, of pointers or numbers, and the lock is free. True: it is locked now.
  */
-KC_INLINE bool quickly(kc_chan_t *c, int op, void *item)
+KC_INLINE bool lock_quickly(kc_thread_t *t, kc_chan_t *c, const void *item)
 {
-    kc_thread_t *t = kc__thread();
     const kcoro_t *co = t->current;
 
-    if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK) || !item ||
-        c->magic != KC_CHAN_MAGIC || t->worker->credit == 1 ||
-        kc__job_stopped(kc__job_of(co->task)) || !kc__spin_trylock(&c->lock))
+    return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
+           c->magic == KC_CHAN_MAGIC && t->worker->credit != 1 &&
+           !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock(&c->lock);
+}
+
+/* A stream: room or an item is there, and nobody in line. False: nothing was done. */
+KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
+{
+    kc_thread_t *t = kc__thread();
+
+    if (!lock_quickly(t, c, item))
         return false;
     kc_buffer_t *b = &c->buffer;
     size_t count = kc__buffer_count(b);
@@ -343,24 +363,78 @@ KC_INLINE bool quickly(kc_chan_t *c, int op, void *item)
     return done;
 }
 
-/* Apart, so that the quick way needs no frame. */
+/* Apart, so that the quick ways need no frame. */
 static KC_NOINLINE int send_slowly(kc_chan_t *c, const void *item, kc_time_t deadline)
 {
-    return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline,
-                    deadline == KC_FOREVER ? "kc_chan_send" : "kc_chan_send_until");
+    return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline);
 }
 
 static KC_NOINLINE int recv_slowly(kc_chan_t *c, void *item, kc_time_t deadline)
 {
-    return transfer(c, KC_RECV, item, deadline,
-                    deadline == KC_FOREVER ? "kc_chan_recv" : "kc_chan_recv_until");
+    return transfer(c, KC_RECV, item, deadline);
+}
+
+/* The same, with the lock, in a job, and nobody is there to meet. */
+static KC_NOINLINE int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
+{
+    return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER);
+}
+
+static KC_NOINLINE int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
+{
+    return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER);
+}
+
+/* With the lock: the first in a line is of this thread, waits for nothing else, and is claimed now.
+ * NULL: it is another one. */
+KC_INLINE kc_turn_t *claim_quickly(kc_thread_t *t, kc_link_t **line)
+{
+    kc_turn_t *turn = turn_of(*line);
+    kc_wait_t *w = turn->wait;
+
+    if (!turn->only || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+        return NULL;
+    kc__wait_unlink(line, &turn->link);
+    turn->rc = 0;
+    return turn;
+}
+
+/* A meeting, without a buffer: somebody of this thread is there, or the caller waits. */
+KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
+{
+    kc_thread_t *t = kc__thread();
+    kc_link_t **line = kc__chan_line(c, op == KC_SEND ? KC_RECV : KC_SEND);
+    kc_turn_t *turn = NULL;
+
+    if (kc_likely(lock_quickly(t, c, item))) {
+        if (!*line && kc_likely(!c->closed))
+            return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
+        turn = *line ? claim_quickly(t, line) : NULL;
+        if (kc_likely(turn && turn->item))
+            memcpy(op == KC_SEND ? turn->item : item, op == KC_SEND ? item : turn->item,
+                   sizeof(uint64_t));
+        kc__spin_unlock(&c->lock);
+    }
+    if (kc_unlikely(!turn))
+        return op == KC_SEND ? send_slowly(c, item, KC_FOREVER) : recv_slowly(c, item, KC_FOREVER);
+    if (op == KC_SEND) {
+        kc__wait_hand_over(t, t->current, turn->wait);
+    } else {
+        t->worker->credit--;
+        kc__queue_push(&t->worker->ready, &turn->wait->co->block);
+    }
+    return 0;
 }
 
 int kc_chan_send(kc_chan_t *c, const void *item)
 {
-    if (c && c->plain && kc_likely(quickly(c, KC_SEND, (void *)(uintptr_t)item)))
-        return 0;
-    return send_slowly(c, item, KC_FOREVER);
+    void *from = (void *)(uintptr_t)item;
+
+    if (c && c->plain && c->buffer.slots == 0)
+        return meet_quickly(c, KC_SEND, from);
+    return c && c->plain && kc_likely(stream_quickly(c, KC_SEND, from))
+               ? 0
+               : send_slowly(c, item, KC_FOREVER);
 }
 
 int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
@@ -370,9 +444,11 @@ int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
 
 int kc_chan_recv(kc_chan_t *c, void *item)
 {
-    if (c && c->plain && kc_likely(quickly(c, KC_RECV, item)))
-        return 0;
-    return recv_slowly(c, item, KC_FOREVER);
+    if (c && c->plain && c->buffer.slots == 0)
+        return meet_quickly(c, KC_RECV, item);
+    return c && c->plain && kc_likely(stream_quickly(c, KC_RECV, item))
+               ? 0
+               : recv_slowly(c, item, KC_FOREVER);
 }
 
 int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline)

@@ -21,7 +21,7 @@ struct kc_chan {
     kc_spin_t lock;           /* A                                                            */
     KC_ATOMIC(uint32_t) refs; /* A                                                            */
     bool closed;              /* L                                                            */
-    bool plain;               /* I  a ring of 8-byte items, see quickly in chan.c              */
+    bool plain;               /* I  of 8-byte items; a ring, or no buffer: see chan.c           */
     bool latest;              /* I  a send replaces what is in the buffer                     */
     kc_buffer_t buffer;       /* L                                                            */
     kc_link_t *receivers;     /* L  kc_turn_t: not empty only if the buffer is                */

@@ -96,7 +96,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
         return join_cancelled(j, co);
     if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
         return kc__job_result(j);
-    kc__wait_init(&w, t, co, KC_WAIT_JOIN, j, KC_CLAIM_OPEN);
+    kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN, j);
     if (!enqueue(j, &w))
         return kc__job_result(j);
     int rc = kc__wait_commit_on(t, &w, deadline);

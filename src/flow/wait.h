@@ -132,6 +132,19 @@ KC_INLINE bool kc__wait_open(const kc_wait_t *w)
 {
     return kc_load_relaxed(&w->word) == 0;
 }
+
+KC_INLINE void kc__wait_begin_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_wait_kind_t kind,
+                                 const void *object)
+{
+    (void)t, (void)co;
+    kc__wait_begin_checked(w, kind, object);
+}
+
+KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadline)
+{
+    (void)t;
+    return kc__wait_commit(w, deadline);
+}
 #else
 
 /* A wait of the caller, whose job's coroutine is co; NULL: it has none. */
@@ -160,7 +173,14 @@ KC_INLINE void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const v
     kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, KC_CLAIM_OPEN);
 }
 
-/* The same, where cancellation does not count. */
+/* The same, on this thread t, where the job's coroutine is co; NULL: the caller is none. */
+KC_INLINE void kc__wait_begin_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_wait_kind_t kind,
+                                 const void *object)
+{
+    kc__wait_init(w, t, co, kind, object, KC_CLAIM_OPEN);
+}
+
+/* As kc__wait_begin_checked, where cancellation does not count. */
 KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc_thread_t *t = kc__thread();
