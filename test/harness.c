@@ -227,6 +227,21 @@ static bool wanted(const struct kc_test *test, int words, char **word)
     return any;
 }
 
+/* A word that names no test is a mistake: nobody would notice that nothing ran. */
+static bool all_words_name_tests(int words, char **word)
+{
+    for (int i = 0; i < words; i++) {
+        struct kc_test *t = first_test;
+        while (t && !wanted(t, 1, &word[i]))
+            t = t->next;
+        if (!t) {
+            printf("no test is named %s\n", word[i]);
+            return false;
+        }
+    }
+    return true;
+}
+
 static void show(const struct kc_test *test, const struct outcome *o, const char *said,
                  long long ms)
 {
@@ -256,6 +271,8 @@ int main(int argc, char **argv)
             printf("%s\n", t->name);
         return 0;
     }
+    if (!all_words_name_tests(argc - 1, argv + 1))
+        return 1;
     for (long round = 0; round < repeat; round++) {
         seed = (uint64_t)env_number("KC_TEST_SEED", (long)now_ms() + round);
         for (struct kc_test *t = first_test; t; t = t->next) {
