@@ -94,6 +94,11 @@ void kc_test_skip(const char *format, ...)
     _exit(EXIT_SKIP);
 }
 
+long kc_test_rounds(long few)
+{
+    return few * env_number("KC_TEST_ROUNDS", 1);
+}
+
 /* The runtimes' own entry points tell whether they are linked in. */
 extern void __asan_init(void) __attribute__((weak));
 extern void __tsan_init(void) __attribute__((weak));

@@ -12,9 +12,10 @@
  *
  * A program holds any number of tests and no main. Run it with no argument for all of them, with
  * words to run those whose names contain one, with --list to see them. KC_TEST_SEED fixes the seed
- * of the random ones, KC_TEST_REPEAT runs everything so many times, KC_TEST_SCALE multiplies the
- * time limit (emulators, sanitizers). The last line is "N passed, N failed"; the exit code is 77
- * if all were skipped.
+ * of the random ones, KC_TEST_REPEAT runs everything so many times, KC_TEST_ROUNDS makes races
+ * and random runs go on for so many times as long, KC_TEST_SCALE multiplies the time limit
+ * (emulators, sanitizers). Each line tells how long its test took; the last line is "N passed, N
+ * failed"; the exit code is 77 if all were skipped.
  */
 #ifndef KC_TEST_HARNESS_H
 #define KC_TEST_HARNESS_H
@@ -59,6 +60,10 @@ _Noreturn void kc_test_skip(const char *format, ...) __attribute__((format(print
 uint64_t kc_test_seed(void);
 /* xorshift: the next number of a sequence that starts at a seed. */
 uint64_t kc_test_random(uint64_t *state);
+
+/* How often a race or a random step is repeated: a few times in a unit test, which takes less than
+ * 50 ms, and KC_TEST_ROUNDS times as often in a stress test (kc_races in CMakeLists.txt). */
+long kc_test_rounds(long few);
 
 bool kc_test_under_asan(void);
 bool kc_test_under_tsan(void);
