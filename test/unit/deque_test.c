@@ -257,14 +257,15 @@ static void *thread_steals(void *arg)
 
 /* The owner pushes up to `burst` items, then pops up to `burst`, and so on; in the end each item
  * has been taken once, by the owner or a thief. */
-static void run_heist(int64_t items, unsigned burst, size_t capacity)
+static void run_heist(long few, unsigned burst, size_t capacity)
 {
     struct thief thieves[THIEVES] = { 0 };
     bool slow = kc_test_under_tsan() || kc_test_under_emulation() || kc_test_under_valgrind();
     uint64_t random = kc_test_seed(), popped = 0, stolen = 0;
     void *got;
 
-    heist.items = items = slow ? items / 8 : items;
+    int64_t items = kc_test_rounds(slow ? few / 8 : few);
+    heist.items = items;
     heist.taken = calloc((size_t)items, sizeof *heist.taken);
     CHECK(heist.taken != NULL);
     CHECK_EQ(kc__deque_init(&heist.d, capacity), 0);
@@ -298,15 +299,15 @@ static void run_heist(int64_t items, unsigned burst, size_t capacity)
 
 TEST(each_item_goes_to_the_owner_or_one_thief)
 {
-    run_heist(4000000, 16, 64);
+    run_heist(200000, 16, 64);
 }
 
 TEST(the_last_item_goes_to_the_owner_or_one_thief)
 {
-    run_heist(2000000, 1, 2);
+    run_heist(100000, 1, 2);
 }
 
 TEST(growing_under_thieves_loses_nothing)
 {
-    run_heist(2000000, 4096, 1);
+    run_heist(200000, 4096, 1);
 }

@@ -169,9 +169,9 @@ static void *thread_produces(void *arg)
 
 TEST(each_producers_items_arrive_once_and_in_order)
 {
-    enum { PRODUCERS = THREADS - 1, EACH = 500000, EACH_SLOWLY = 100000 };
+    enum { PRODUCERS = THREADS - 1, EACH = 10000, EACH_SLOWLY = 2000 };
     bool slow = kc_test_under_tsan() || kc_test_under_emulation() || kc_test_under_valgrind();
-    int each = slow ? EACH_SLOWLY : EACH;
+    int each = (int)kc_test_rounds(slow ? EACH_SLOWLY : EACH);
     struct producer producers[PRODUCERS];
     uint64_t expected[PRODUCERS] = { 0 }, seed = kc_test_seed(), takes = 0, found_empty = 0;
     kc_mpsc_t q;
@@ -242,7 +242,7 @@ static void *thread_forwards(void *arg)
 TEST(nodes_travel_between_inboxes_and_none_is_lost)
 {
     bool slow = kc_test_under_tsan() || kc_test_under_emulation() || kc_test_under_valgrind();
-    uint64_t hops = slow ? 2000 : 20000;
+    uint64_t hops = (uint64_t)kc_test_rounds(slow ? 20 : 200);
     pthread_t thread[THREADS];
 
     post.seed = kc_test_seed();
