@@ -225,11 +225,11 @@ TEST(a_token_outlives_its_scheduler)
 enum { THREADS = 4 };
 
 /* How many timers each thread makes; KC_STRESS_TIMERS: how many in all. */
-static int each(void)
+static long each(void)
 {
     const char *all = getenv("KC_STRESS_TIMERS");
 
-    return all ? atoi(all) / THREADS : 3000;
+    return all ? atol(all) / THREADS : kc_test_rounds(500);
 }
 
 struct balance {
@@ -244,7 +244,7 @@ static void *thread_storms(void *arg)
 {
     struct balance *b = arg;
 
-    for (int i = 0, n = each(); i < n; i++) {
+    for (long left = each(); left > 0; left--) {
         kc_token_t *token = NULL;
         kc_time_t delay = (kc_time_t)(kc_test_random(&b->random) % 300000);
         kc_affinity_t where = kc_test_random(&b->random) % 2 ? KC_MAIN : KC_WORKER;
