@@ -687,7 +687,8 @@ static long long cpu_ns(void)
 /*
  * Sleeps again until it has once used next to nothing: the workers fall asleep when they get to it,
  * and what the machine takes away while one of ours is on it counts as ours. Whoever polls or spins
- * uses much each time, and runs into the limit.
+ * uses much each time, and runs into the limit. That is why this one test takes 100 ms: less than 1
+ * ms is noise, and workers that get up now and then use more than that only in a long sleep.
  */
 static int naps(void *arg)
 {
