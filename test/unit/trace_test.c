@@ -586,12 +586,9 @@ TEST(a_trace_of_jobs_that_go_on_is_complete)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
-enum { MANY = 5000 };
-
 static int many(void *arg)
 {
-    (void)arg;
-    for (int i = 0; i < MANY; i++) {
+    for (long left = *(long *)arg; left > 0; left--) {
         kc_job_t *j;
         CHECK_EQ(kc_launch_job(nothing, NULL, &(kc_launch_opts_t){ .name = "one" }, &j), 0);
         CHECK_EQ(kc_job_join(j), 0);
@@ -603,16 +600,18 @@ static int many(void *arg)
 /* Jobs use each other's memory again; full lanes go to the file and come back in order. */
 TEST_SLOW(jobs_at_one_address_have_different_numbers, 60000)
 {
+    long n = kc_test_rounds(400);
+
     for
         EACH_COUNT(w)
         {
             kc_sched_t *s = make(worker_counts[w]);
             CHECK_EQ(kc_trace_start(s, file()), 0);
-            run(s, many, NULL);
+            run(s, many, &n);
             CHECK_EQ(kc_trace_stop(s), 0);
             struct seen seen = check_trace(file());
-            CHECK_EQ(seen.jobs, MANY + 1);
-            CHECK_EQ(seen.finalized, MANY + 1);
+            CHECK_EQ(seen.jobs, n + 1);
+            CHECK_EQ(seen.finalized, n + 1);
             CHECK_EQ(seen.dropped, 0);
             free(seen.text);
             unlink(file());
@@ -664,9 +663,9 @@ TEST_SLOW(traces_start_and_stop_while_four_workers_run, 60000)
     for (int i = 0; i < 8; i++)
         CHECK_EQ(kc_sched_submit(s, KC_WORKER, churn, NULL), 0);
     CHECK_EQ(pthread_create(&thread, NULL, outside, s), 0);
-    for (int i = 0; i < 8; i++) {
+    for (long i = 0, n = kc_test_rounds(2); i < n; i++) {
         CHECK_EQ(kc_trace_start(s, file()), 0);
-        CHECK_EQ(kc_sleep(KC_US(i * 200)), 0);
+        CHECK_EQ(kc_sleep(KC_US(i % 8 * 200)), 0);
         CHECK_EQ(kc_trace_stop(s), 0);
         struct seen seen = check_trace(file());
         CHECK_EQ(seen.dropped, 0);
