@@ -216,18 +216,21 @@ static int deep(void *arg)
 
 static int looks_deep(void *arg)
 {
-    int left = 3000;
+    int left = 1000;
     kc_job_t *j;
 
+    free(dump(arg));
+    size_t flat = kcoro_stack_used(kcoro_current());
     CHECK_EQ(kc_launch_job(deep, &left, NULL, &j), 0);
     CHECK_EQ(kc_sleep(KC_MS(1)), 0);
     CHECK_EQ(left, 0);
     free(dump(arg));
+    CHECK_LT(kcoro_stack_used(kcoro_current()), flat + 8000); /* 8 bytes for each are no frame */
     kc_job_drop(j);
     return 0;
 }
 
-TEST(a_tree_3000_deep_needs_no_deep_stack)
+TEST(a_tree_1000_deep_needs_no_deep_stack)
 {
     run(looks_deep);
 }
@@ -321,7 +324,7 @@ TEST_SLOW(dumps_from_two_threads_and_a_job_while_four_workers_run, 60000)
         CHECK_EQ(kc_sched_submit(s, KC_WORKER, churn, NULL), 0);
     for (int i = 0; i < 2; i++)
         CHECK_EQ(pthread_create(&thread[i], NULL, dumps, s), 0);
-    for (int i = 0; i < 100; i++) {
+    for (long left = kc_test_rounds(5); left > 0; left--) {
         free(dump(s));
         CHECK_EQ(kc_sleep(KC_MS(3)), 0);
     }
