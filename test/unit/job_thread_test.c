@@ -224,7 +224,7 @@ static void *asks_and_emits(void *arg)
 
 OUTSIDE(a_signal_that_was_given_out_hears_of_all_above_whoever_else_asks_for_one, s)
 {
-    for (int round = 0; round < 200; round++) {
+    for (long left = kc_test_rounds(50); left > 0; left--) {
         struct ears e = { .go = 0 };
         pthread_t thread[2];
         for (int i = 0; i < LEVELS; i++)
@@ -392,10 +392,10 @@ static int ends_when_another_is_launched(void *arg)
 
 TEST(kc_run_ends_although_a_detached_job_launches_another_meanwhile)
 {
-    for (int i = 0; i < 40 * KIT_SCHEDS; i++) {
-        kc_sched_opts_t opts = kit_opts(i % KIT_SCHEDS);
-        count_t n = 0;
-        CHECK_EQ(kc_run(ends_when_another_is_launched, &n, &opts), 0);
+    for (long i = 0, n = kc_test_rounds(5) * KIT_SCHEDS; i < n; i++) {
+        kc_sched_opts_t opts = kit_opts((int)(i % KIT_SCHEDS));
+        count_t launched = 0;
+        CHECK_EQ(kc_run(ends_when_another_is_launched, &launched, &opts), 0);
     }
 }
 
