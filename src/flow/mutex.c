@@ -116,9 +116,8 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     if (kc_unlikely(!kc__line_step(l, &seen, self))) {
         wait_t w;
         w.owner = self;
-        rc = kc__wait_begin(&w.wait, KC_WAIT_MUTEX, m);
-        if (rc == 0)
-            rc = lock_slowly(l, &w, deadline);
+        kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
+        rc = lock_slowly(l, &w, deadline);
         if (rc != 0)
             return kc__line_gave_up(&w.wait, rc);
     }

@@ -115,9 +115,8 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
     if (kc_unlikely(!try(l, write, self))) {
         wait_t w;
         w.owner = self;
-        rc = kc__wait_begin(&w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
-        if (rc == 0)
-            rc = wait_for(l, &w, deadline);
+        kc__wait_begin_on(t, co, &w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
+        rc = wait_for(l, &w, deadline);
         if (rc != 0)
             return kc__line_gave_up(&w.wait, rc);
     }

@@ -64,9 +64,7 @@ static int sem_acquire(kc_sem_t *s, kc_time_t deadline)
     int rc = may_wait();
     if (kc_unlikely(rc != 0) || kc_likely(sem_try(l)))
         return rc;
-    rc = kc__wait_begin(&w, KC_WAIT_SEM, s);
-    if (rc != 0)
-        return rc;
+    kc__wait_begin_checked(&w, KC_WAIT_SEM, s);
     uint64_t own = kc__line_lock(l);
     if (own >= ONE) {
         kc__line_unlock(l, own - ONE);
@@ -165,9 +163,7 @@ static int wait_open(kc_line_t *l, bool (*is_open)(uint64_t word), kc_wait_kind_
     int rc = may_wait();
     if (rc != 0 || is_open(kc__line_look(l)))
         return rc;
-    rc = kc__wait_begin(&w, kind, l);
-    if (rc != 0)
-        return rc;
+    kc__wait_begin_checked(&w, kind, l);
     uint64_t own = kc__line_lock(l);
     if (is_open(own)) {
         kc__line_unlock(l, own);

@@ -94,6 +94,11 @@ void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
     w->link.next = NULL;
 }
 
+void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc__wait_begin_firm(w, kind, object);
+}
+
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc__wait_begin_firm(w, kind, object);
