@@ -118,7 +118,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline);
 /* It ends at deadline. */
 void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline);
 
-#ifdef KC_MODEL /* test/model has its own, which keep books */
+#if defined(KC_MODEL) && !defined(KC_MODEL_WAITS) /* most models have their own, and keep books */
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);

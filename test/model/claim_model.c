@@ -1,0 +1,754 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * claim_model.c - src/flow/wait.c and wait.h under the model checker: who ends the wait of a
+ * coroutine.
+ *
+ * WHAT     Begin, commit, claim, cancel, alarm and wake are the real code, as are the spin lock of
+ *          the queue and the inbox through which another thread wakes the coroutine. The first
+ *          thread is the coroutine's own. When it leaves, that thread goes on in kc__worker_leave,
+ *          which here does what else there is to do on it, and returns when the coroutine is ready.
+ *          Another thread gives under the lock of the queue, or sends a cancel as a notice. An
+ *          item, the result and the frame of the wait are plain data: what the waiter does not see
+ *          is a data race, and so is a use of the frame after its end.
+ *
+ *          After each claim the model asserts that it is the first of that wait, and after each
+ *          push into the ready queue or the inbox that the coroutine was made ready once.
+ *
+ * SHAPE    cancel     one gives, and the thread of the wait cancels it
+ *          time       one gives, and the time of the wait comes
+ *          all        one gives, another sends a cancel, and the time comes
+ *          own        one gives, another coroutine on the thread of the wait does too, and then it
+ *                     is cancelled; or first
+ *          notice     another coroutine on the thread of the wait gives, and a cancel is sent
+ *          several    a wait in two queues, as a select's: one gives in each, and it is cancelled
+ *          two lines  the same; in one of them the giver is on the thread of the wait
+ *          firm       one gives, and a cancel comes that does not count
+ *          again      one gives twice; the first wait is cancelled, and the next one is not
+ *
+ * ORDER    A1 in wait.h, A5 in wait.c; the lock's and the inbox's. Here all is relaxed or plain.
+ *
+ * CONTROLS A1 and A5 are taken apart into a look and a store; M1 and M2 of the inbox are weakened;
+ *          another thread claims, or cancels, as only the wait's own may; a wait in two queues is
+ *          claimed as if it were in one; who was given nothing leaves its queue without the lock;
+ *          and a firm wait is not firm. The models must fail then.
+ *
+ *          Of A1 and A5 it matters only that they are one step: with either of them relaxed the
+ *          models pass, because what a claimer leaves goes by the queue's lock and the inbox.
+ */
+#define KC_MODEL_WAITS
+#include "harness.h"
+#include "model_case.h"
+#include "sched/sched.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+/* ---- what the sources see instead ----------------------------------------------------------- */
+
+static void is_ready(kc_worker_t *w, kcoro_t *co);
+
+#undef kc__relax
+#define kc__relax() model_spin()
+#define sched_yield() ((void)0)
+#define kc__worker_count(w, what) ((void)(w), (void)(what))
+#define kc__worker_ready(w, co) is_ready(w, co)
+#include "flow/lock.h"
+#include "flow/wait.h"
+
+/* In wait.c alone: the alarm's. */
+static bool claims(kc_wait_t *w, int rc);
+#define kc__wait_claim(w, rc) claims(w, rc)
+#include "flow/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts its claims */
+#undef kc__wait_claim
+
+enum { THREADS = 3, QUEUES = 2, WAITS = 2, ITEM = 7, SOON = 1 };
+
+struct queue {
+    kc_spin_t lock;
+    kc_link_t *line;
+    int stock;  /* given while nobody waited */
+    int inside; /* plain: two who have the lock at a time are a data race */
+};
+
+/* A place in the line of one queue. */
+struct turn {
+    kc_link_t link;
+    kc_wait_t *wait;
+};
+
+static kc_sched_t sched;
+static kc_worker_t worker[THREADS]; /* thread i is worker i */
+
+static struct {
+    kc_thread_t thread[THREADS];
+    kcoro_t root[THREADS], co; /* co: the one that waits, on the first thread */
+    kc_job_t job;
+    kc_alarm_t *alarm; /* what is in the timers of the first thread */
+    struct queue queue[QUEUES];
+    kc_wait_t wait[WAITS];
+    struct turn turn[WAITS][QUEUES];
+    int item;   /* plain: where the waiter receives */
+    int reason; /* plain: what is written before a cancel is sent */
+
+    /* Bookkeeping outside the model: changes together with the atomic operation just before. */
+    void (*meanwhile)(void); /* what else the first thread does while co is at rest */
+    int round;               /* which wait it is */
+    int given, got;
+    int claimed[WAITS], ready[WAITS];
+    int result[WAITS]; /* what who claimed it said */
+    int rc[WAITS];     /* what commit returned; 1: it has not waited */
+} s;
+
+static bool as_if_own;       /* wrong: another thread claims as the wait's own */
+static bool cancels_there;   /* wrong: another thread cancels, and sends no notice */
+static bool only;            /* wrong: a wait in two queues is claimed as if it were in one */
+static bool leaves_unlocked; /* wrong: out of the queue without its lock */
+static bool not_firm;        /* wrong: a cancel counts */
+
+/* ---- what they call: the scheduler; see world.c, too ---------------------------------------- */
+
+/* Somebody may end wait i, with this result. */
+static void ended(long i, int rc)
+{
+    s.claimed[i]++;
+    model_assert(s.claimed[i] == 1);
+    s.result[i] = rc;
+}
+
+/* The coroutine is in the ready queue or in the inbox now. */
+static void made_ready(void)
+{
+    s.ready[s.round]++;
+    model_assert(s.ready[s.round] == 1);
+}
+
+/* A cancel calls this right after its claim, which is not known otherwise. */
+static void is_ready(kc_worker_t *w, kcoro_t *co)
+{
+    model_assert(co == &s.co && w == &worker[0] && kc__worker() == w);
+    if (s.co.claim == KC_CLAIM_CANCELLED)
+        ended(s.round, -ECANCELED);
+    made_ready();
+    kc__queue_push(&w->ready, &co->block);
+}
+
+void kc__worker_send(kc_worker_t *w, kc_block_t *block)
+{
+    model_assert(w == &worker[0]);
+    if (block == &s.co.block)
+        made_ready();
+    kc__mpsc_push(&w->inbox, &block->link);
+}
+
+static void cancels(void)
+{
+    kc__wait_cancel(&s.job.task);
+}
+
+static void reads_inbox(void)
+{
+    kc_mpsc_node_t *node = kc__mpsc_take_all(&worker[0].inbox);
+
+    while (node) {
+        kc_block_t *block = kc_container_of(node, kc_block_t, link);
+        node = node->next;
+        if (block == &s.co.block)
+            kc__queue_push(&worker[0].ready, block);
+        else
+            cancels(); /* as kc__job_notice does: it waits */
+    }
+}
+
+int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
+{
+    model_assert(t == &s.thread[0] && co == &s.co);
+    reads_inbox();
+    if (s.meanwhile)
+        s.meanwhile();
+    while (!worker[0].ready.count) {
+        model_wait_until(!kc__mpsc_empty(&worker[0].inbox));
+        reads_inbox();
+    }
+    kc_block_t *next = kc__queue_pop(&worker[0].ready);
+    model_assert(next == &co->block);
+    return 0;
+}
+
+void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+{
+    (void)ts, (void)due;
+    s.alarm = kc_container_of(t, kc_alarm_t, timer);
+    t->where = &t->next;
+}
+
+void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
+{
+    (void)ts;
+    s.alarm = NULL;
+    t->where = NULL;
+}
+
+/* ---- what is only called by what nobody does here ------------------------------------------- */
+
+#define NEVER model_fail("%s is called", __func__)
+
+void kc__worker_wake(kc_worker_t *w)
+{
+    (void)w;
+    NEVER;
+}
+
+void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
+{
+    (void)t, (void)co;
+    NEVER;
+}
+
+int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
+{
+    (void)t, (void)co;
+    NEVER;
+}
+
+void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
+{
+    (void)t, (void)co, (void)to;
+    NEVER;
+}
+
+kc_worker_t *kc__sched_place(kc_sched_t *of, kc_affinity_t where)
+{
+    (void)of, (void)where;
+    NEVER;
+}
+
+bool kc__sched_pump_until(kc_sched_t *of, kc_time_t at, const KC_ATOMIC(uint32_t) * done)
+{
+    (void)of, (void)at, (void)done;
+    NEVER;
+}
+
+uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
+{
+    (void)j, (void)where;
+    NEVER;
+}
+
+bool kc__signal_in_handler(void)
+{
+    NEVER;
+}
+
+int kcoro_unpark(kcoro_t *co)
+{
+    (void)co;
+    NEVER;
+}
+
+kc_time_t kc_now(void)
+{
+    NEVER;
+}
+
+kc_time_t kc__os_now(void)
+{
+    NEVER;
+}
+
+void kc__os_wait(const void *word, uint32_t expected, int64_t until)
+{
+    (void)word, (void)expected, (void)until;
+    NEVER;
+}
+
+void kc__os_wake(const void *word)
+{
+    (void)word;
+    NEVER;
+}
+
+/* ---- who ends a wait ------------------------------------------------------------------------ */
+
+/* The result is plain, and written by the claimer alone. */
+static bool claimed(kc_wait_t *w, int rc)
+{
+    ended(w - s.wait, rc);
+    model_write(&w->rc, rc);
+    return true;
+}
+
+static bool claims(kc_wait_t *w, int rc)
+{
+    return kc__wait_claim(w, rc) && claimed(w, rc);
+}
+
+static bool claims_own(kc_wait_t *w, int rc)
+{
+    kc_thread_t *t = kc__thread();
+    kc_worker_t *me = t->worker;
+
+    if (as_if_own)
+        t->worker = w->worker;
+    bool mine = kc__wait_claim_own(w, rc);
+    t->worker = me;
+    return mine && claimed(w, rc);
+}
+
+static void lock(struct queue *q)
+{
+    kc__spin_lock(&q->lock);
+    model_write(&q->inside, 1);
+}
+
+static void unlock(struct queue *q)
+{
+    kc__spin_unlock(&q->lock);
+}
+
+/* To the first in line; if nobody is there, it stays in the queue. single: who waits in this queue
+ * waits in no other. */
+static void gives(struct queue *q, bool single)
+{
+    kc_wait_t *w = NULL;
+
+    lock(q);
+    while (q->line && !w) {
+        struct turn *turn = kc_container_of(q->line, struct turn, link);
+        kc__wait_unlink(&q->line, &turn->link);
+        if (single ? claims_own(turn->wait, 0) : claims(turn->wait, 0))
+            w = turn->wait;
+    }
+    if (w)
+        model_write(&s.item, ITEM);
+    else
+        q->stock++;
+    s.given++;
+    unlock(q);
+    if (!w)
+        return;
+    model_assert(model_read(&w->worker) == &worker[0]); /* wake reads its frame, and is the last */
+    kc__wait_wake(w);
+}
+
+static void gives_a(int arg)
+{
+    (void)arg;
+    gives(&s.queue[0], true);
+}
+
+static void gives_a_twice(int arg)
+{
+    gives_a(arg);
+    gives_a(arg);
+}
+
+static void gives_one_of(int i)
+{
+    gives(&s.queue[i], only);
+}
+
+/* On the thread of the wait, by another coroutine. */
+static void gives_here(void)
+{
+    gives_a(0);
+}
+
+static void gives_one_here(void)
+{
+    gives_one_of(0);
+}
+
+static void gives_here_and_cancels(void)
+{
+    gives_here();
+    reads_inbox();
+    cancels();
+}
+
+static void cancels_and_gives_here(void)
+{
+    cancels();
+    reads_inbox();
+    gives_here();
+}
+
+static void time_comes(void)
+{
+    kc_alarm_t *alarm = s.alarm;
+
+    if (!alarm)
+        return;
+    kc__timers_remove(&worker[0].alarms, &alarm->timer);
+    alarm->ring(alarm);
+}
+
+static void sends_cancel(int arg)
+{
+    (void)arg;
+    model_write(&s.reason, ITEM);
+    if (!cancels_there) {
+        kc__worker_send(&worker[0], &s.job.task.block);
+    } else if (kc_load_relaxed(&s.job.task.kind) != KC_WAIT_NONE) {
+        kc__thread()->worker = &worker[0];
+        cancels();
+    }
+}
+
+/* ---- who waits ------------------------------------------------------------------------------ */
+
+static void leaves(struct queue *q, struct turn *turn)
+{
+    if (!leaves_unlocked)
+        lock(q);
+    kc__wait_unlink(&q->line, &turn->link);
+    if (!leaves_unlocked)
+        unlock(q);
+}
+
+/* Stands in line, unless there is something already. True: there was. */
+static bool finds(struct queue *q, struct turn *turn)
+{
+    lock(q);
+    bool found = q->stock > 0;
+    if (found)
+        q->stock--;
+    else
+        kc__wait_link(&q->line, &turn->link);
+    unlock(q);
+    return found;
+}
+
+/* The end of a wait in the first n queues: all that can be said about it by who has waited. */
+static void ends(kc_wait_t *w, int n, int rc)
+{
+    int i = s.round;
+
+    s.rc[i] = rc;
+    model_assert(s.claimed[i] == 1 && s.ready[i] == 1 && rc == s.result[i]);
+    model_assert(rc == -ECANCELED || model_read(&w->rc) == rc);
+    if (rc == 0) {
+        model_assert(model_read(&s.item) == ITEM);
+        s.got++;
+    }
+    for (int k = 0; k < n; k++)
+        if (rc != 0 || n > 1)
+            leaves(&s.queue[k], &s.turn[i][k]);
+    model_free(w, sizeof *w);
+}
+
+static kc_wait_t *begins(bool firm)
+{
+    kc_wait_t *w = &s.wait[s.round];
+
+    if (firm && !not_firm) {
+        kc__wait_begin_firm(w, KC_WAIT_SEM, &s.queue[0]);
+    } else {
+        int rc = kc__wait_begin(w, KC_WAIT_SEM, &s.queue[0]);
+        model_assert(rc == 0);
+    }
+    for (int k = 0; k < QUEUES; k++)
+        s.turn[s.round][k].wait = w;
+    return w;
+}
+
+/* In the first queue. */
+static void waits_in_one(bool firm, kc_time_t deadline, void (*meanwhile)(void))
+{
+    kc_wait_t *w = begins(firm);
+
+    s.meanwhile = meanwhile;
+    if (finds(&s.queue[0], &s.turn[s.round][0]))
+        s.got++;
+    else
+        ends(w, 1, kc__wait_commit(w, deadline));
+}
+
+static void waits_and_is_cancelled(int arg)
+{
+    (void)arg;
+    waits_in_one(false, KC_FOREVER, cancels);
+}
+
+static void waits_for_a_time(int arg)
+{
+    (void)arg;
+    waits_in_one(false, SOON, time_comes);
+    if (s.rc[0] == -ECANCELED)
+        model_assert(model_read(&s.reason) == ITEM);
+}
+
+static void waits_and_is_given_here(int arg)
+{
+    (void)arg;
+    waits_in_one(false, KC_FOREVER, gives_here);
+    if (s.rc[0] == -ECANCELED)
+        model_assert(model_read(&s.reason) == ITEM);
+}
+
+static void waits_and_is_given_here_and_cancelled(int cancel_first)
+{
+    waits_in_one(false, KC_FOREVER,
+                 cancel_first ? cancels_and_gives_here : gives_here_and_cancels);
+}
+
+static void waits_firmly(int arg)
+{
+    (void)arg;
+    waits_in_one(true, KC_FOREVER, cancels);
+}
+
+static void waits_twice(int arg)
+{
+    waits_and_is_cancelled(arg);
+    s.round = 1;
+    waits_in_one(false, KC_FOREVER, NULL);
+}
+
+/* It stands in all lines already. */
+static void waits_in_both(void (*meanwhile)(void))
+{
+    s.meanwhile = meanwhile;
+    ends(&s.wait[0], QUEUES, kc__wait_commit(&s.wait[0], KC_FOREVER));
+}
+
+static void waits_in_both_and_is_cancelled(int arg)
+{
+    (void)arg;
+    waits_in_both(cancels);
+}
+
+static void waits_in_both_and_is_given_here(int arg)
+{
+    (void)arg;
+    waits_in_both(gives_one_here);
+}
+
+/* ---- the models ----------------------------------------------------------------------------- */
+
+static void enters(int i)
+{
+    kc__thread_self = &s.thread[i];
+}
+
+static void reset(void)
+{
+    memset(&s, 0, sizeof s);
+    sched.main = &worker[1];
+    for (int i = 0; i < THREADS; i++) {
+        worker[i].sched = &sched;
+        worker[i].ready = (kc_queue_t){ NULL, NULL, 0 };
+        kc__mpsc_init(&worker[i].inbox);
+        s.thread[i].serial = (uint32_t)i + 1;
+        s.thread[i].worker = &worker[i];
+        s.thread[i].current = s.thread[i].root = &s.root[i];
+    }
+    s.co.block.flags = KC_CORO_TASK;
+    s.co.task = &s.job.task;
+    s.job.task.co = &s.co;
+    s.thread[0].current = &s.co;
+    for (int i = 0; i < WAITS; i++) {
+        s.rc[i] = 1;
+        model_name(&s.wait[i].rc, "result");
+    }
+    for (int i = 0; i < QUEUES; i++) {
+        model_name(&s.queue[i].lock.word, i ? "lock of b" : "lock of a");
+        model_name(&s.queue[i].inside, i ? "inside b" : "inside a");
+    }
+    model_name(&s.co.claim, "claim");
+    model_name(&worker[0].inbox.head, "inbox");
+    model_name(&s.item, "item");
+    model_name(&s.reason, "reason");
+}
+
+/* As a select that has looked everywhere. */
+static void reset_in_both(void)
+{
+    reset();
+    enters(0);
+    begins(false);
+    for (int k = 0; k < QUEUES; k++)
+        kc__wait_link(&s.queue[k].line, &s.turn[0][k].link);
+}
+
+/* Nothing was lost, and nobody stands in line or is woken any more. */
+static void check_all(void)
+{
+    int stock = s.queue[0].stock + s.queue[1].stock;
+
+    model_assert(s.given == s.got + stock);
+    for (int i = 0; i < QUEUES; i++)
+        model_assert(!s.queue[i].line && s.queue[i].lock.word == 0);
+    for (int i = 0; i < WAITS; i++)
+        model_assert(s.ready[i] == s.claimed[i] && s.claimed[i] == (s.rc[i] != 1));
+    model_assert(!s.alarm && worker[0].ready.count == 0);
+    for (kc_mpsc_node_t *node = worker[0].inbox.head; node; node = node->next)
+        model_assert(node != &s.co.block.link);
+}
+
+static void check_firm(void)
+{
+    model_assert(s.rc[0] != -ECANCELED && s.got == 1);
+    check_all();
+}
+
+static void check_again(void)
+{
+    model_assert(s.rc[1] != -ECANCELED && s.got == 2 - (s.rc[0] == -ECANCELED));
+    check_all();
+}
+
+static const struct model cancel = { "cancel",
+                                     reset,
+                                     check_all,
+                                     2,
+                                     { { "own", waits_and_is_cancelled, 0 },
+                                       { "giver", gives_a, 0 } } };
+static const struct model timed = {
+    "time", reset, check_all, 2, { { "own", waits_for_a_time, 0 }, { "giver", gives_a, 0 } }
+};
+static const struct model all = {
+    "all",
+    reset,
+    check_all,
+    3,
+    { { "own", waits_for_a_time, 0 }, { "giver", gives_a, 0 }, { "canceller", sends_cancel, 0 } }
+};
+static const struct model own = { "own",
+                                  reset,
+                                  check_all,
+                                  2,
+                                  { { "own", waits_and_is_given_here_and_cancelled, false },
+                                    { "giver", gives_a, 0 } } };
+static const struct model own_late = { "own, cancelled first",
+                                       reset,
+                                       check_all,
+                                       2,
+                                       { { "own", waits_and_is_given_here_and_cancelled, true },
+                                         { "giver", gives_a, 0 } } };
+static const struct model notice = { "notice",
+                                     reset,
+                                     check_all,
+                                     2,
+                                     { { "own", waits_and_is_given_here, 0 },
+                                       { "canceller", sends_cancel, 0 } } };
+static const struct model several = { "several",
+                                      reset_in_both,
+                                      check_all,
+                                      3,
+                                      { { "own", waits_in_both_and_is_cancelled, 0 },
+                                        { "giver", gives_one_of, 0 },
+                                        { "other", gives_one_of, 1 } } };
+static const struct model two_lines = { "two lines",
+                                        reset_in_both,
+                                        check_all,
+                                        2,
+                                        { { "own", waits_in_both_and_is_given_here, 0 },
+                                          { "other", gives_one_of, 1 } } };
+static const struct model firm = {
+    "firm", reset, check_firm, 2, { { "own", waits_firmly, 0 }, { "giver", gives_a, 0 } }
+};
+static const struct model again = {
+    "again", reset, check_again, 2, { { "own", waits_twice, 0 }, { "giver", gives_a_twice, 0 } }
+};
+
+const struct model_file model_file = {
+    .enters = enters, .ids = { { "A1", "flow/wait.h" }, { "A5", "flow/wait.c" } }
+};
+
+TEST(a_wait_is_ended_by_who_gives_or_by_a_cancel)
+{
+    passes(&cancel, 5);
+}
+
+TEST(a_wait_is_ended_by_who_gives_or_by_its_time)
+{
+    passes(&timed, 5);
+}
+
+TEST(a_wait_is_ended_by_one_of_a_giver_a_cancel_and_its_time)
+{
+    passes(&all, 3);
+}
+
+TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_on_another)
+{
+    passes(&own, 5);
+    passes(&own_late, 5);
+}
+
+TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_by_a_cancel_that_was_sent)
+{
+    passes(&notice, MODEL_UNBOUNDED);
+}
+
+TEST(a_wait_in_two_queues_is_ended_in_one_or_by_a_cancel)
+{
+    passes(&several, 3);
+    passes(&two_lines, MODEL_UNBOUNDED);
+}
+
+TEST(a_firm_wait_is_not_cancelled)
+{
+    passes(&firm, MODEL_UNBOUNDED);
+}
+
+TEST(who_has_missed_a_wait_does_not_end_the_next)
+{
+    passes(&again, 3);
+}
+
+TEST(control_a1_torn_ends_a_wait_twice)
+{
+    needs(&cancel, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&timed, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&own_late, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&several, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
+}
+
+TEST(control_a5_torn_ends_a_wait_twice)
+{
+    needs(&cancel, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&all, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&several, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
+}
+
+TEST(control_another_thread_claims_as_if_it_were_the_waits_own)
+{
+    as_if_own = true;
+    catches(&cancel, "as_if_own", "not true: s.claimed[i] == 1");
+}
+
+TEST(control_another_thread_cancels_and_sends_no_notice)
+{
+    cancels_there = true;
+    catches(&notice, "cancels_there", "not true: s.claimed[i] == 1");
+}
+
+TEST(control_a_wait_in_two_queues_is_claimed_as_if_it_were_in_one)
+{
+    only = true;
+    catches(&two_lines, "only", "not true: s.claimed[i] == 1");
+}
+
+TEST(control_who_leaves_a_queue_without_its_lock)
+{
+    leaves_unlocked = true;
+    catches(&again, "leaves_unlocked", "not true: s.claimed[i] == 1");
+}
+
+TEST(control_a_firm_wait_that_is_not)
+{
+    not_firm = true;
+    catches(&firm, "not_firm", "not true: s.rc[0] != -ECANCELED");
+}
+
+TEST(control_m1_relaxed_hides_what_was_given)
+{
+    needs(&cancel, "M1", MODEL_RELAXED, "data race: own reads");
+}
+
+TEST(control_m2_relaxed_misses_what_was_given)
+{
+    needs(&cancel, "M2", MODEL_RELAXED, "data race: own reads");
+}
