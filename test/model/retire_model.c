@@ -53,21 +53,7 @@ static struct {
 
 static bool ends_on_its_own_stack; /* wrong: published before the stack is at rest */
 
-/* ---- what coro.c calls: threads and memory ------------------------------------------------- */
-
-__thread kc_thread_t *kc__thread_self __attribute__((used));
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-kc_thread_t *kc__thread_new(void)
-{
-    return kc__thread_self;
-}
+/* ---- what coro.c calls: memory; see thread.c, too ------------------------------------------ */
 
 void kc__thread_more_ids(kc_thread_t *t)
 {

@@ -76,22 +76,7 @@ static struct {
 static kc_worker_t main_worker; /* of which only the inbox is used */
 static char objects[OBJECTS][OBJECT_SIZE] __attribute__((aligned(KC_CACHE_LINE)));
 
-/* ---- what token.c calls -------------------------------------------------------------------- */
-
-static kc_thread_t thread;
-__thread kc_thread_t *kc__thread_self __attribute__((used)) = &thread;
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-kc_thread_t *kc__thread_new(void)
-{
-    return &thread;
-}
+/* ---- what token.c calls; see thread.c, too ------------------------------------------------- */
 
 void kc__usage(const char *call, const char *what)
 {
@@ -414,10 +399,10 @@ static void reset_token(int workers, int users, bool interval)
 
     reset_of(workers, users);
     s.interval = interval;
-    thread.worker = &main_worker;
+    kc__thread()->worker = &main_worker;
     int rc = interval ? kc_schedule_interval(&s.sched, INTERVAL, KC_WORKER, body, &s.data, out)
                       : kc_schedule_delayed(&s.sched, DUE, KC_WORKER, body, &s.data, out);
-    thread.worker = NULL;
+    kc__thread()->worker = NULL;
     model_assert(rc == 0);
 }
 

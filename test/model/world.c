@@ -1,29 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * world.c - what the sources call in every model that has waits: the thread, bad use, the rings.
+ * world.c - what the sources call in every model that has waits: bad use, the rings.
  *
- * WHAT     Linked to the models of jobs, lines and channels. A model says in its enters which
- *          thread runs. The head of a ring is plain data, so two who are inside at a time are a
- *          data race: even who only adds at the end writes it.
+ * WHAT     Linked to the models of jobs, lines and channels. The head of a ring is plain data, so
+ *          two who are inside at a time are a data race: even who only adds at the end writes it.
  */
 #include "flow/job.h"
 #include "model.h"
 
 #include <errno.h>
-
-__thread kc_thread_t *kc__thread_self __attribute__((used));
-
-#ifndef __x86_64__
-kc_thread_t *kc__thread(void)
-{
-    return kc__thread_self;
-}
-#endif
-
-kc_thread_t *kc__thread_new(void)
-{
-    return kc__thread_self;
-}
 
 void kc__usage(const char *call, const char *what)
 {
