@@ -24,6 +24,7 @@
 #ifndef KC_BENCH_HARNESS_H
 #define KC_BENCH_HARNESS_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -69,6 +70,19 @@ void kb_grid_skip(const char *name, const char *why);
 int64_t kb_now(void);        /* nanoseconds, monotonic */
 int64_t kb_clock_cost(void); /* what a call of kb_now adds to the interval it measures */
 double kb_median(double *values, int count); /* sorts them */
+
+/* In a loop that waits for another thread, which may need this core to get on; *spins is 0 at
+ * first. Inline, because it stands in what is measured. */
+static inline void kb_relax(unsigned *spins)
+{
+    enum { SPINS = 1024 };
+
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+    if (++*spins % SPINS == 0)
+        sched_yield();
+}
 
 /* For what must not go wrong in a run: says the error and aborts. */
 __attribute__((noreturn)) void kb_error(int rc);

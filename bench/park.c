@@ -31,7 +31,7 @@
 
 #define YIELD_ROUND "kcoro resume + yield"
 
-enum { BATCH = 64, SPINS = 1024 };
+enum { BATCH = 64 };
 
 static kcoro_t *create(kcoro_fn_t fn, void *arg)
 {
@@ -48,16 +48,6 @@ static void must(int rc)
 {
     if (rc != 0)
         abort();
-}
-
-/* Called in a loop that waits for another thread; the other one may need this core to get on. */
-static void relax(unsigned *spins)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-    if (++*spins % SPINS == 0)
-        sched_yield();
 }
 
 /* ---- one thread ---------------------------------------------------------------------------- */
@@ -179,7 +169,7 @@ static void turn_wait(struct helper *h, uint64_t turn)
     unsigned spins = 0;
 
     while (atomic_load_explicit(&h->turn, memory_order_acquire) != turn)
-        relax(&spins);
+        kb_relax(&spins);
 }
 
 static void turn_set(struct helper *h, uint64_t turn)
@@ -248,7 +238,7 @@ static void poll(kcoro_t *co)
 
     while (kcoro_state(co) != KCORO_FINISHED)
         if (kcoro_resume(co) == -EAGAIN)
-            relax(&spins);
+            kb_relax(&spins);
 }
 
 static void pinging(void *arg)

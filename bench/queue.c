@@ -29,7 +29,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { WINDOW = 1024, BURST = 32, SPINS = 1024 };
+enum { WINDOW = 1024, BURST = 32 };
 
 static const char missing[] = "not installed";
 
@@ -45,16 +45,6 @@ static void *zeroed(size_t size)
 
     must(p ? 0 : -1);
     return p;
-}
-
-/* Called in a loop that waits for another thread; the other one may need this core to get on. */
-static void relax(unsigned *spins)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-    if (++*spins % SPINS == 0)
-        sched_yield();
 }
 
 /* ---- the queues ---------------------------------------------------------------------------- */
@@ -220,13 +210,13 @@ static void *thread_produces(void *arg)
 
     atomic_fetch_add(&run->ready, 1);
     while (!atomic_load_explicit(&run->go, memory_order_acquire))
-        relax(&spins);
+        kb_relax(&spins);
     for (uint64_t done = 0; done < me->items;) {
         size_t at = done % WINDOW, left = me->items - done < BURST ? me->items - done : BURST;
         while (done + left - consumed > WINDOW) {
             consumed = atomic_load_explicit(&me->consumed, memory_order_acquire);
             if (done + left - consumed > WINDOW)
-                relax(&spins);
+                kb_relax(&spins);
         }
         for (size_t i = 0; i < left && run->written; i++)
             me->ring[at + i].value = done + i;
@@ -266,7 +256,7 @@ static void producers_start(struct run *run, uint64_t n)
         must(pthread_setaffinity_np(p->thread, sizeof own[i + 1], &own[i + 1]));
     }
     while (atomic_load(&run->ready) < run->producers)
-        relax(&spins);
+        kb_relax(&spins);
 }
 
 static void across_run(void *arg, uint64_t n)
@@ -283,7 +273,7 @@ static void across_run(void *arg, uint64_t n)
         run->queue->consume(run->object, counts);
         total = counts[0] + counts[1];
         if (total == before)
-            relax(&spins);
+            kb_relax(&spins);
         for (int i = 0; total != before && i < run->producers; i++)
             atomic_store_explicit(&run->producer[i].consumed, counts[i], memory_order_release);
         before = total;
