@@ -415,7 +415,7 @@ TEST(two_selects_of_two_schedulers_meet_crosswise)
 /* Many that send or receive on one channel, whichever can be done. */
 struct crowd {
     kc_chan_t *c;
-    count_t sent, received, sum, out;
+    count_t sent, received, sum, done, out;
 };
 
 static int is_in_the_crowd(void *arg)
@@ -432,8 +432,9 @@ static int is_in_the_crowd(void *arg)
         kc_add_relaxed(&k->sum, rc == 0 ? i : -got);
         add(rc == 0 ? &k->sent : &k->received);
     }
-    if (add(&k->out) == 3)
+    if (add(&k->done) == 3)
         kc_chan_close(k->c);
+    add(&k->out);
     return 0;
 }
 
