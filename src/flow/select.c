@@ -14,12 +14,18 @@
  *                          |             another has claimed us: wait for its wake
  *
  *          Those who pass a select that has claimed itself take it for gone and stand in line: when
- *          it begins again it finds them there. It begins again only if what it saw was taken by
- *          another, or by a select that has claimed itself at the same time; both try again after
- *          a pause of random length.
+ *          it begins again it finds them there.
+ *
+ * PROGRESS A try is in vain if the one it went for was claimed after the look. Either that one's
+ *          wait has ended, by an item, a cancel or its time; or it is a select that has claimed
+ *          itself, which it does while it takes its places. Those who try again do that one at a
+ *          time, and know what the last one has done (next_try). So it was the first try of its
+ *          call, of which there is one: two selects that go for each other have met after two
+ *          tries, unless others come between, and these have done something or are new.
  *
  * WHY NOT  Lock all channels at once, in the order of their addresses: n log n, and all of them are
- *          held while one is looked at.
+ *          held while one is looked at. Try again in the order of addresses, which no circle can
+ *          have: n log n as well. Try again after a random pause: there is no bound.
  */
 #include "flow/chan.h"
 
@@ -29,6 +35,10 @@
 #include <limits.h>
 
 enum { FEW = 8 }; /* cases for which no memory is needed */
+
+/* For those who take their places once more, one select at a time; see PROGRESS. It comes before
+ * any channel's. */
+static kc_lock_t next_try;
 
 typedef struct {
     kc_case_t *cases;
@@ -126,7 +136,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
 }
 
 /* One round: the index of the case that has been done; -EAGAIN: again; or why it has ended. */
-static int attempt(select_t *s, kc_time_t deadline)
+static int attempt(select_t *s, kc_time_t deadline, bool again)
 {
     kc_chan_after_t after = { NULL, NULL };
     size_t i = s->first;
@@ -136,9 +146,13 @@ static int attempt(select_t *s, kc_time_t deadline)
     kc__wait_begin_checked(&w, KC_WAIT_SELECT, s->cases);
     for (size_t k = 0; k < s->n; k++)
         s->turns[k].index = -1;
+    if (kc_unlikely(again))
+        kc__lock(&next_try);
     for (size_t k = 0; k < s->n && rc == STANDS; k++, i = i + 1 < s->n ? i + 1 : 0)
         if (s->cases[i].chan)
             rc = stand(s, i, &w, &after);
+    if (kc_unlikely(again))
+        kc__unlock(&next_try);
     if (rc == STANDS || rc == CLAIMED) {
         rc = kc__wait_commit(&w, deadline);
         leave_lines(s);
@@ -155,30 +169,21 @@ static int attempt(select_t *s, kc_time_t deadline)
     return (int)i;
 }
 
-/* Two selects of two threads, each of which has claimed itself to do the other's case, have done
- * nothing. A pause of random length, longer each time, keeps them from going on like this. */
-static void step_aside(unsigned tries)
-{
-    for (size_t n = any_of((size_t)1 << (tries < 8 ? tries : 8)); n > 0; n--)
-        kc__relax();
-}
-
 static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadline)
 {
     kc_turn_t few[FEW];
-    unsigned tries = 0;
     int rc;
 
     s->turns = s->n <= FEW ? few : kc__alloc(s->n * sizeof *s->turns);
     if (!s->turns)
         return -ENOMEM;
-    do {
-        rc = co && kc__job_stopped(kc__job_of(co->task)) ? -ECANCELED : attempt(s, deadline);
-        if (rc == -EAGAIN) {
-            s->first = biased ? 0 : any_of(s->n);
-            step_aside(tries++);
-        }
-    } while (rc == -EAGAIN);
+    for (bool again = false;; again = true) {
+        bool stopped = co && kc__job_stopped(kc__job_of(co->task));
+        rc = stopped ? -ECANCELED : attempt(s, deadline, again);
+        if (rc != -EAGAIN)
+            break;
+        s->first = biased ? 0 : any_of(s->n);
+    }
     if (s->turns != few)
         kc__free(s->turns);
     s->turns = NULL;

@@ -48,11 +48,17 @@ static void copy_item(void *to, const void *from, size_t size);
 #include "flow/buffer.c" /* NOLINT(bugprone-suspicious-include): the model copies its items */
 #include "flow/chan.c"   /* NOLINT(bugprone-suspicious-include) */
 
-/* In select.c alone: whoever claims there claims itself. */
+/* In select.c alone: whoever claims there claims itself, and the lock is that of the next try. */
 static bool claim_self(kc_wait_t *w, int rc);
+static void lock_next_try(kc_lock_t *l);
+static void unlock_next_try(kc_lock_t *l);
 #define kc__wait_claim(w, rc) claim_self(w, rc)
+#define kc__lock(l) lock_next_try(l)
+#define kc__unlock(l) unlock_next_try(l)
 #include "flow/select.c" /* NOLINT(bugprone-suspicious-include) */
 #undef kc__wait_claim
+#undef kc__lock
+#undef kc__unlock
 #undef memcpy
 
 enum { THREADS = 3, CHANS = 2, BLOCKS = 8, BLOCK_BYTES = 4096, ITEMS = 6, WAITS = 8 };
@@ -69,14 +75,15 @@ static struct {
     int index[THREADS]; /* of a select: which case happened; -1: none */
     int seen[ITEMS + 1];
     int claimed, woken;
+    int tries[THREADS]; /* waits that each thread has begun */
     struct {
         const kc_wait_t *wait;
         uint32_t word; /* as it was last written */
     } last[WAITS];
 } s;
 
-static bool
-    keeps_unclaimed; /* wrong: a select does not claim itself before it does what it sees */
+/* wrong: a select does not claim itself before it does what it sees; several try again at once */
+static bool keeps_unclaimed, all_at_once;
 
 static void copy_item(void *to, const void *from, size_t size)
 {
@@ -101,6 +108,29 @@ void kc__free(void *p)
     s.freed[i]++;
     model_assert(s.freed[i] == 1);
     model_free(s.block[i], BLOCK_BYTES);
+}
+
+void kc__os_wait(const void *word, uint32_t expected, int64_t until)
+{
+    (void)until;
+    model_block((const uint32_t *)word, expected);
+}
+
+void kc__os_wake(const void *word)
+{
+    model_wake((const uint32_t *)word, 1);
+}
+
+static void lock_next_try(kc_lock_t *l)
+{
+    if (!all_at_once)
+        kc__lock(l);
+}
+
+static void unlock_next_try(kc_lock_t *l)
+{
+    if (!all_at_once)
+        kc__unlock(l);
 }
 
 kc_time_t kc_now(void)
@@ -132,6 +162,7 @@ static uint32_t *last_word(kc_wait_t *w)
  * takes the two waits for one object, and must not see what came between. */
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
+    s.tries[kc__thread() - s.thread]++;
     w->word = *last_word(w);
     kc_store_relaxed(&w->word, 0);
     *last_word(w) = 0;
@@ -216,6 +247,8 @@ static void reset(size_t capacity, void (*undelivered)(void *, void *))
     kc_chan_opts_t opts = { sizeof(uint64_t), capacity, undelivered, NULL, NULL };
 
     memset(&s, 0, sizeof s);
+    kc_store_relaxed(&next_try.word, 0);
+    model_name(&next_try.word, "next try");
     for (int i = 0; i < THREADS; i++) {
         s.thread[i].serial = (uint32_t)i + 1;
         s.item[i] = (uint64_t)i + 1; /* thread i sends i + 1; more are sent by setups */

@@ -14,9 +14,11 @@
  *          moment    a select that waits for a moment, and one who tries to send
  *          both      two selects that send or receive on one channel
  *          taken     a select sees an item that another takes, and somebody waits to send it one
+ *          again     as across, and both have tried in vain before: neither does so again
  *
  * CONTROLS L5 and L6 of lock.h are weakened, the claim of a wait is taken apart into a look and a
- *          store, and a select does not claim itself first; the models must fail then.
+ *          store, a select does not claim itself first, and those who try again do so all at once;
+ *          the models must fail then.
  */
 #include "chan_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 
@@ -64,6 +66,35 @@ static void sends_on_b_or_receives_from_a(int i)
     kc_case_t cases[] = { to(1, i), from(0, i) };
 
     chooses(i, cases, 2, KC_FOREVER);
+    s.index[i] = 1 - s.index[i];
+}
+
+/* A try that is not the first. */
+static void tries_again(int i, kc_case_t *cases)
+{
+    kc_turn_t turns[2];
+    select_t again = { .cases = cases, .turns = turns, .n = 2 };
+
+    int k = attempt(&again, KC_FOREVER, true);
+    s.index[i] = k >= 0 ? k : -1;
+    s.rc[i] = k >= 0 ? cases[k].rc : k;
+    model_assert(s.rc[i] != -EAGAIN);
+    if (s.rc[i] == 0 && cases[k].op == KC_RECV)
+        books(model_read(&s.got[i]));
+}
+
+static void sends_on_a_or_receives_from_b_again(int i)
+{
+    kc_case_t cases[] = { to(0, i), from(1, i) };
+
+    tries_again(i, cases);
+}
+
+static void sends_on_b_or_receives_from_a_again(int i)
+{
+    kc_case_t cases[] = { to(1, i), from(0, i) };
+
+    tries_again(i, cases);
     s.index[i] = 1 - s.index[i];
 }
 
@@ -120,6 +151,7 @@ static void check_cross(void)
     model_assert(s.rc[0] == 0 && s.rc[1] == 0);
     model_assert(s.index[0] == s.index[1]);
     model_assert(s.seen[1] == (s.index[0] == 0) && s.seen[2] == (s.index[0] == 1));
+    model_assert(s.tries[0] <= 2 && s.tries[1] <= 2);
     nobody_stands();
 }
 
@@ -230,6 +262,13 @@ static const struct model taken = { "taken",
                                       { "taker", tries_to_receive_from_b, 1 },
                                       { "other", sends_on_b, 2 } } };
 
+static const struct model again = { "again",
+                                    reset_meeting,
+                                    check_cross,
+                                    2,
+                                    { { "one", sends_on_a_or_receives_from_b_again, 0 },
+                                      { "other", sends_on_b_or_receives_from_a_again, 1 } } };
+
 TEST(two_selects_that_begin_at_one_channel_meet_once)
 {
     passes(&cross, 3);
@@ -265,6 +304,11 @@ TEST(a_select_whose_item_was_taken_gets_the_next)
     passes(&taken, 2);
 }
 
+TEST(two_selects_that_try_again_meet)
+{
+    passes(&again, 6);
+}
+
 TEST(control_l5_weaker_hides_the_line)
 {
     needs(&moment, "L5", MODEL_RELAXED, "data race");
@@ -286,4 +330,10 @@ TEST(control_a_select_that_does_not_claim_itself_first)
 {
     keeps_unclaimed = true;
     catches(&itself, "keeps_unclaimed", "data race: select writes got, written by sender");
+}
+
+TEST(control_selects_that_try_again_all_at_once)
+{
+    all_at_once = true;
+    catches(&again, "all_at_once", "not true: s.rc[i] != -EAGAIN");
 }
