@@ -12,8 +12,16 @@ if(KCORO_WERROR)
   target_compile_options(kcoro_options INTERFACE -Werror)
 endif()
 
-# A frame larger than the guard must not jump over it.
 include(CheckCCompilerFlag)
+
+# Two pointers that are stored side by side are not put together in a vector register before.
+check_c_compiler_flag(-fno-tree-slp-vectorize has_no_slp)
+if(has_no_slp)
+  target_compile_options(kcoro_options INTERFACE
+    $<$<COMPILE_LANGUAGE:C>:-fno-tree-slp-vectorize>)
+endif()
+
+# A frame larger than the guard must not jump over it.
 check_c_compiler_flag(-fstack-clash-protection has_stack_clash_protection)
 if(has_stack_clash_protection)
   target_compile_options(kcoro_options INTERFACE

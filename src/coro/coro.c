@@ -170,6 +170,7 @@ void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
                           void *arg)
 {
     set_current(t, me, to);
+    t->left_from = NULL; /* it will not return, so nothing of it is predicted */
     if (kc_unlikely(kc__tools))
         switch_last_with_tools(t, me, to, then, arg);
     kc__switch_last(to->sp, then, arg);

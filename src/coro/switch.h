@@ -98,6 +98,20 @@ int kc__switch_then(void **save_sp, void *to_sp, void (*then)(void *arg), void *
 /* The same, and nobody will come back to the stack that is left: nothing of it is kept. */
 _Noreturn void kc__switch_last(void *to_sp, void (*then)(void *arg), void *arg);
 
+/*
+ * Of a function that returns an int to the user after a switch: the return address that the
+ * processor predicts is another coroutine's. Where the compiler can, it returns by a piece of
+ * switch_x86_64.S that knows better.
+ */
+#if defined(__x86_64__) && defined(__has_attribute) && !defined(KC_MODEL)
+#if __has_attribute(function_return)
+#define KC_AFTER_SWITCH __attribute__((function_return("thunk-extern")))
+#endif
+#endif
+#ifndef KC_AFTER_SWITCH
+#define KC_AFTER_SWITCH
+#endif
+
 /* The switch that has left this stack, which is at rest, will return rc: 16 bits, with a sign. */
 KC_INLINE void kc__switch_set_result(void *sp, int rc)
 {

@@ -182,6 +182,33 @@ kc__switch_last:
         .cfi_endproc
         .size   kc__switch_last, . - kc__switch_last
 
+/*
+ * How a function returns that is KC_AFTER_SWITCH (switch.h), to an address on the stack. In the
+ * processor's own stack of return addresses there is now the one to which the coroutine would have
+ * returned that left last, kc_thread_t.left_from: if that is ours, the prediction of ret is right,
+ * and so are those of the frames around. Else a jmp is predicted by its own history.
+ *
+ * The name is the compiler's. Weak: a program that is compiled with -mfunction-return has one too.
+ */
+        .weak   __x86_return_thunk
+        .hidden __x86_return_thunk
+        .type   __x86_return_thunk, @function
+        .p2align 4
+__x86_return_thunk:
+        .cfi_startproc
+        movq    kc__thread_self@gottpoff(%rip), %rcx
+        movq    %fs:(%rcx), %rcx
+        movq    16(%rcx), %rdx
+        cmpq    (%rsp), %rdx
+        jne     1f
+        ret
+1:      popq    %rcx
+        .cfi_adjust_cfa_offset -8
+        .cfi_register %rip, %rcx
+        notrack jmp *%rcx
+        .cfi_endproc
+        .size   __x86_return_thunk, . - __x86_return_thunk
+
 /* uint64_t kc__switch_fp_control(void) */
         .globl  kc__switch_fp_control
         .hidden kc__switch_fp_control

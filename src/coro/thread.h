@@ -14,6 +14,7 @@
 typedef struct kc_thread {
     kcoro_t *current;         /* O  runs now; root while the thread is on its own stack       */
     kcoro_t *root;            /* I  stands for the thread's own stack                         */
+    const void *left_from;    /* O  where the last to wait would have returned, see switch.h   */
     uint32_t serial;          /* I  from 1, never reused: who owns a coroutine                */
     bool has_main;            /* O  kcoro_create_main was called: root is visible             */
     const char *create_error; /* O                                                            */
@@ -25,6 +26,8 @@ typedef struct kc_thread {
     kc_block_cache_t blocks;  /* O                                                            */
     kc_stack_cache_t stacks;  /* O                                                            */
 } kc_thread_t;
+
+_Static_assert(offsetof(kc_thread_t, left_from) == 16, "as switch_x86_64.S");
 
 /* Eight bytes of static thread-local storage: cheap to reach, and few enough for dlopen. */
 extern __thread kc_thread_t *kc__thread_self

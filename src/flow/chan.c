@@ -364,23 +364,24 @@ KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
 }
 
 /* Apart, so that the quick ways need no frame. */
-static KC_NOINLINE int send_slowly(kc_chan_t *c, const void *item, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int send_slowly(kc_chan_t *c, const void *item,
+                                                   kc_time_t deadline)
 {
     return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline);
 }
 
-static KC_NOINLINE int recv_slowly(kc_chan_t *c, void *item, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int recv_slowly(kc_chan_t *c, void *item, kc_time_t deadline)
 {
     return transfer(c, KC_RECV, item, deadline);
 }
 
 /* The same, with the lock, in a job, and nobody is there to meet. */
-static KC_NOINLINE int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
 {
     return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER);
 }
 
-static KC_NOINLINE int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
 {
     return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER);
 }

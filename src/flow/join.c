@@ -106,12 +106,12 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     return rc == -ECANCELED && co ? join_cancelled(j, co) : rc; /* only bodies are cancelled */
 }
 
-int kc_job_join(kc_job_t *j)
+KC_AFTER_SWITCH int kc_job_join(kc_job_t *j)
 {
     return join(kc__job_live("kc_job_join", j), KC_FOREVER);
 }
 
-int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
+KC_AFTER_SWITCH int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
 {
     return join(kc__job_live("kc_job_join_until", j), deadline);
 }
@@ -155,7 +155,7 @@ static void *payload_of(const kc_job_t *j)
     return word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED) ? NULL : j->task.payload;
 }
 
-int kc_await(kc_deferred_t *d, void **payload)
+KC_AFTER_SWITCH int kc_await(kc_deferred_t *d, void **payload)
 {
     kc_job_t *j = kc__job_live("kc_await", d);
     int rc = join(j, KC_FOREVER);

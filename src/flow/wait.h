@@ -20,6 +20,7 @@
 #ifndef KC_FLOW_WAIT_H
 #define KC_FLOW_WAIT_H
 
+#include "coro/switch.h"
 #include "sched/sched.h"
 
 #include <errno.h>
@@ -209,6 +210,7 @@ KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadlin
     kc__worker_count(t->worker, KC_COUNT_PARKS);
     if (kc_unlikely(deadline != KC_FOREVER))
         kc__wait_arm(w, &t->worker->alarms, deadline);
+    t->left_from = __builtin_return_address(0);
     kc__worker_leave(t, co);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);

@@ -339,7 +339,11 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 /* The next turn is one like most: there is nothing to be looked at but who is ready. */
 KC_INLINE bool plain_turn(const kc_worker_t *w)
 {
-    return kc_likely((w->budget - 1) % FRESH_EVERY != 0) && kc_likely(kc__mpsc_empty(&w->inbox)) &&
+    uint32_t left = w->budget - 1;
+    bool fresh_first =
+        kc_unlikely(left % FRESH_EVERY == 0) && (left == 0 || kc__worker_has_fresh(w));
+
+    return kc_likely(!fresh_first) && kc_likely(kc__mpsc_empty(&w->inbox)) &&
            kc_likely(!w->oracle);
 }
 
