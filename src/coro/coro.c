@@ -197,6 +197,12 @@ static void coro_main(void *arg)
     switch_for_good(co, co->resumer);
 }
 
+/* The same of a scheduler's, when there is nothing else to be done there. */
+static void task_main(void *arg)
+{
+    kc__coro_host.run(arg);
+}
+
 /* ---- create -------------------------------------------------------------------------------- */
 
 KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
@@ -355,7 +361,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, 
     co->fn = NULL;
     co->task = task;
     co->id = t->next_id++;
-    co->sp = kc__switch_make(kc__stack_top(stack), fp, coro_main, co);
+    co->sp = kc__switch_make(kc__stack_top(stack), fp, task_main, co);
     return co;
 }
 
@@ -685,14 +691,11 @@ static KC_NOINLINE void task_end_with_care(kc_thread_t *t, kcoro_t *co)
 
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
-    kc_stack_t stack = co->stack;
-
-    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1)) { /* C6 */
+    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* C6 */
+        !kc__stack_keep(&t->stacks, co->stack))
         task_end_with_care(t, co);
-        return;
-    }
-    kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
-    kc__stack_put(&t->stacks, stack);
+    else
+        kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
 }
 
 kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)

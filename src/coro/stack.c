@@ -34,17 +34,14 @@
  */
 #include "coro/stack.h"
 
-#include "base/os.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
 enum {
     SLAB_SIZE = 4352 * 1024,
-    WARM_MAX = 1 << 17,   /* what a pool has room for, until somebody has the time to cool it */
-    FULL_CACHE_CLASS = 2, /* 64 KiB: the largest class of which a thread keeps KC_STACK_CACHE */
-    COLD_MAX = 4096,      /* more than so many cold ones: slabs that are all cold are unmapped */
+    WARM_MAX = 1 << 17, /* what a pool has room for, until somebody has the time to cool it */
+    COLD_MAX = 4096,    /* more than so many cold ones: slabs that are all cold are unmapped */
     COOL_AT_ONCE = 16,
     COOL_AFTER = 20000000, /* ns: the next burst may come soon                                */
     COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do      */
@@ -85,8 +82,7 @@ _Static_assert(sizeof pools / sizeof pools[0] == KC_STACK_CLASSES, "a pool for e
  * bounded in bytes: 4 MiB for a thread's pile up to 2 MiB stacks, four times that for the pool. */
 static uint32_t pile_max(unsigned sc)
 {
-    uint32_t most =
-        sc > FULL_CACHE_CLASS ? KC_STACK_CACHE >> (sc - FULL_CACHE_CLASS) : KC_STACK_CACHE;
+    uint32_t most = sc > KC_STACK_SMALL ? KC_STACK_CACHE >> (sc - KC_STACK_SMALL) : KC_STACK_CACHE;
 
     return most < 2 ? 2 : most;
 }
@@ -313,7 +309,7 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
 {
     pool_t *pool = &pools[sc];
     kc_stack_t *pile = cache->pile[sc].stack;
-    bool small = sc <= FULL_CACHE_CLASS;
+    bool small = sc <= KC_STACK_SMALL;
 
     pthread_mutex_lock(&pool->lock);
     bool warm = pool->warm_count + count <= (cache->lazy && small ? WARM_MAX : warm_limit(sc));
@@ -400,12 +396,13 @@ int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
     return 0;
 }
 
-/* A large stack, any in debug mode, or one more than the pile may have. */
-static KC_COLD void put_with_care(kc_stack_cache_t *cache, kc_stack_t stack)
+void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     slab_t *slab = slab_of(stack);
     uint8_t sc = slab->all.size_class;
 
+    if (kc_likely(kc__stack_keep(cache, stack)))
+        return;
     if (sc == KC_STACK_CLASSES) {
         slab_free(slab);
         return;
@@ -415,19 +412,6 @@ static KC_COLD void put_with_care(kc_stack_cache_t *cache, kc_stack_t stack)
     cache->pile[sc].stack[cache->pile[sc].count++] = stack;
     if (cache->pile[sc].count == pile_max(sc))
         pile_give_back(cache, sc, pile_max(sc) / 2);
-}
-
-void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
-{
-    unsigned sc = kc__stack_slab(stack)->size_class;
-
-    if (kc_unlikely(sc > FULL_CACHE_CLASS || cache->pile[sc].count >= KC_STACK_CACHE - 1 ||
-                    kc_load_relaxed(&kc__os_debug_mode) != 0)) {
-        put_with_care(cache, stack);
-        return;
-    }
-    cache->pile[sc].stack[cache->pile[sc].count] = stack;
-    cache->pile[sc].count++;
 }
 
 void kc__stack_cache_drain(kc_stack_cache_t *cache)

@@ -6,6 +6,7 @@
 #define KC_CORO_STACK_H
 
 #include "base/base.h"
+#include "base/os.h"
 
 /* A stack: the address of its slab with the number of its slot in the low 6 bits. 0: none. */
 typedef uintptr_t kc_stack_t;
@@ -15,6 +16,7 @@ enum {
     KC_STACK_SHIFT = 14,   /* the smallest class is 16 KiB                                      */
     KC_STACK_CLASSES = 10, /* up to 8 MiB; anything larger is mapped and unmapped by itself     */
     KC_STACK_CACHE = 64, /* warm stacks of a class that a thread keeps                          */
+    KC_STACK_SMALL = 2,  /* 64 KiB: the largest class of which a thread keeps so many           */
     KC_STACK_STEPS = 32, /* places where the first frame may be, see kc__stack_top              */
     KC_SLAB_SLOTS = 64,
 };
@@ -85,6 +87,24 @@ KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *ou
 
 /* Nobody may run on it any more. Any thread's cache will do. */
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);
+
+#ifdef KC_MODEL
+bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack);
+#else
+
+/* The same, if it can be kept at once. False: nothing was done. */
+KC_INLINE bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack)
+{
+    unsigned sc = kc__stack_slab(stack)->size_class;
+
+    if (kc_unlikely(sc > KC_STACK_SMALL || cache->pile[sc].count >= KC_STACK_CACHE - 1 ||
+                    kc_load_relaxed(&kc__os_debug_mode) != 0))
+        return false;
+    cache->pile[sc].stack[cache->pile[sc].count++] = stack;
+    return true;
+}
+
+#endif
 
 /* Gives all of a thread's warm stacks to the others. */
 void kc__stack_cache_drain(kc_stack_cache_t *cache);

@@ -188,7 +188,7 @@ void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
 }
 
 /* What is to be done on the stack of a body that has returned, or is unwound. */
-static void body_ends(kc_job_t *j, kcoro_t *co, int rc)
+KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
     if (kc_unlikely(rc != 0))

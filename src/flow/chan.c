@@ -265,7 +265,7 @@ KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, v
 
     turn.wait = &w;
     turn.item = item;
-    turn.index = 0;
+    turn.index = turn.rc = 0;
     turn.only = true;
     kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
     kc__wait_link(kc__chan_line(c, op), &turn.link);

@@ -621,7 +621,7 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     kc_wait_t *w = kc__wait_of(l);
     if (!w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
         return t->root;
-    kc__wait_unlink(&j->waiters, l);
+    j->waiters = l->next = NULL; /* it was the only one */
     tell_wake(j, w->co);
     return w->co;
 }

@@ -322,9 +322,6 @@ KC_INLINE int kc__job_may_wait(kcoro_t *co)
 
 /* ---- launch.c ------------------------------------------------------------------------------ */
 
-/* A child of the current job, with all defaults. As kc_launch_job. */
-int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out);
-
 /* What the options of launches and scopes have in common, into an extension made for it. */
 struct kc_job_wishes {
     const char *name;

@@ -128,16 +128,6 @@ int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_deferre
     return rc;
 }
 
-int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out)
-{
-    kc_job_t *j;
-
-    int rc = kc__launch_plain(fn, arg, out ? &j : NULL);
-    if (rc == 0 && out)
-        *out = (kc_deferred_t *)j;
-    return rc;
-}
-
 void kc_set_payload(void *payload)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);

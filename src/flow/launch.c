@@ -208,7 +208,8 @@ static void run_now(kc_job_t *j)
         kc__task_submit(&j->task); /* it starts as soon as there is memory for a stack */
 }
 
-int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out)
+/* A child of the current job, with all defaults. As kc_async_job. */
+KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
@@ -237,7 +238,7 @@ int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out)
     if (kc_unlikely(at != 0))
         kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
     if (out)
-        *out = j;
+        *out = (kc_deferred_t *)j; /* before it can start */
     if (kc_likely(!more) || kc__job_may_start(j))
         kc__worker_submit(w, &j->task);
     return 0;
@@ -245,7 +246,12 @@ int kc__launch_plain(kc_fn_t fn, void *arg, kc_job_t **out)
 
 int kc_launch(kc_fn_t fn, void *arg)
 {
-    return kc__launch_plain(fn, arg, NULL);
+    return launch_plain(fn, arg, NULL);
+}
+
+int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out)
+{
+    return launch_plain(fn, arg, out);
 }
 
 int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t **out)

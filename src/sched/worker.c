@@ -224,7 +224,7 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
     return w->works ? kc__deque_pop(&w->deque) : NULL;
 }
 
-static KC_NOINLINE kcoro_t *start_fresh(kc_worker_t *w)
+KC_INLINE kcoro_t *start_fresh(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
     kc_task_t *task;
@@ -327,9 +327,8 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
                 return co;
             continue;
         }
-        if (fresh_first && (co = start_fresh(w)))
-            return co;
-        if ((co = pop_ready(w)) || (co = start_fresh(w)))
+        if ((!fresh_first && (co = pop_ready(w))) || (co = start_fresh(w)) ||
+            (fresh_first && (co = pop_ready(w))))
             return co;
         /* What was cancelled before it could start has ended just now, and may have woken one. */
     } while (take_inbox(w) || take_due(w) || w->ready.head);

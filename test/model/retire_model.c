@@ -109,6 +109,12 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
     s.stacks_put++;
 }
 
+bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack)
+{
+    kc__stack_put(cache, stack);
+    return true;
+}
+
 size_t kc__stack_used(kc_stack_t stack)
 {
     (void)stack;
