@@ -18,6 +18,7 @@
  * ORDER    id  site             operation     pairs with  carries; what breaks if weaker
  *          X1  mark, notice:    load_acquire  wait.c A4   the fields of a coroutine that has just
  *              worker                                     hopped to this thread
+ *          X2  tell_bare: word  load_acquire  word.h J1   worker and co, which BODY stands for
  *
  * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
@@ -26,6 +27,8 @@
 #include "flow/job.h"
 
 #include <errno.h>
+
+enum { AT_ONCE = 64 }; /* children that are told under one lock of their parent */
 
 /* ---- the body ------------------------------------------------------------------------------- */
 
@@ -287,6 +290,40 @@ static void fetch_ahead(const kc_job_t *child)
     __builtin_prefetch((const char *)third + KC_CACHE_LINE);
 }
 
+/* Its body has started, and it has nothing else: no children, no leases, no shield, no notice. */
+static bool is_bare(uint64_t word)
+{
+    return (word & ~KC_WORD_WAITERS) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
+}
+
+/*
+ * Under the lock of `at`, which is cancelled: those first in the ring that are as most children of
+ * a large family are told in a few instructions each. Their bodies are this thread's, so they
+ * cannot end meanwhile; and as there is nothing below them and nobody listens, nothing of the
+ * user's runs. The lock of such a child is taken under that of its parent, as in told.
+ */
+static void tell_bare(kc_job_t *at)
+{
+    uint64_t effect = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED;
+    int reason = kc__job_reason_below(at);
+
+    for (int i = 0; i < AT_ONCE; i++) {
+        kc_job_t *child = at->children;
+        uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* X2 */
+        if (!is_bare(seen) || kc__job_ext_of(child) ||
+            (kc__job_flags(child) & ~(uint32_t)KC_JOB_PUBLIC) ||
+            kc_load_acquire(&child->task.worker) != kc__worker() || /* X1 */
+            kc__trace_time(kc__job_sched(child)) != 0 ||
+            !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
+            return;
+        fetch_ahead(child);
+        child->reason = reason;
+        kc__job_unlock_to(child, seen | effect);
+        at->children = child->next; /* it is the last now */
+        stop_body(child);
+    }
+}
+
 void kc__job_walk(kc_job_t *top)
 {
     kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
@@ -295,6 +332,8 @@ void kc__job_walk(kc_job_t *top)
         uint64_t word = kc__job_lock(at);
         if (done)
             told(at, done);
+        if (word & KC_WORD_HALT)
+            tell_bare(at);
         kc_job_t *child = word & KC_WORD_HALT ? at->children : NULL;
         if (child && (kc__job_word(child) & KC_WORD_WALKED))
             child = NULL;

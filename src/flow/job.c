@@ -324,10 +324,10 @@ static uint64_t outcome(const kc_job_t *j, uint64_t word)
     return KC_WORD_DONE | (word & KC_WORD_CANCELLED ? KC_WORD_DONE_CANCELLED : 0);
 }
 
-/* The same, if it is simple: COMPLETED, and none of the user's code wants to hear of it. */
-KC_INLINE bool completes(const kc_job_t *j, uint64_t word)
+/* It ends without a failure, and none of the user's code wants to hear of it. */
+KC_INLINE bool is_simple(const kc_job_t *j)
 {
-    return !(word & KC_WORD_CANCELLED) && j->code == 0 && !kc__job_ext_of(j);
+    return j->code == 0 && !kc__job_ext_of(j);
 }
 
 int kc__job_result(const kc_job_t *j)
@@ -493,13 +493,12 @@ static void leave_others(kc_job_t *j)
         kc_sub_acq_rel(&s->detached, 1); /* J8 */
 }
 
-/* The end of j, and all that follows, upwards. It is locked and its count is 0; or it is sealed
- * already: COMPLETED, and nobody has waited for it. */
-static void job_end(kc_job_t *j, bool sealed)
+/* The end of j, and all that follows, upwards. done is 0: it is locked and its count is 0. Else it
+ * is sealed already, so, and nobody has waited for it. */
+static void job_end(kc_job_t *j, uint64_t done)
 {
-    for (bool more = true; more; sealed = false) {
-        uint64_t done = KC_WORD_DONE;
-        kc_link_t *claimed = sealed ? NULL : seal(j, &done);
+    for (bool more = true; more; done = 0) {
+        kc_link_t *claimed = done ? NULL : seal(j, &done);
         kc_job_ext_t *ext = kc__job_ext_of(j);
         kc_job_t *parent = j->parent;
 
@@ -524,18 +523,18 @@ static void job_end(kc_job_t *j, bool sealed)
 /* The last in the count goes; *seen is the word. False: it is another one now. */
 static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
-    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1;
+    uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done = outcome(j, *seen);
 
-    if (kc_likely(!(*seen & KC_WORD_WAITERS) && completes(j, *seen))) {
+    if (kc_likely(!(*seen & KC_WORD_WAITERS) && is_simple(j))) {
         /* Nobody waits, and nobody need hear of it: one step. */
-        if (!kc__word_swap(&j->task, seen, word | KC_WORD_DONE))
+        if (!kc__word_swap(&j->task, seen, word | done))
             return false;
-        job_end(j, true);
+        job_end(j, done);
         return true;
     }
     if (!kc__word_swap(&j->task, seen, word | KC_WORD_LOCK))
         return false;
-    job_end(j, false);
+    job_end(j, 0);
     return true;
 }
 
@@ -632,11 +631,12 @@ void kc__job_body_gone(kc_job_t *j)
 
     if (word & KC_WORD_BODY) {
         kc__job_release(j, KC_WORD_BODY);
-    } else if (kc_likely(!j->waiters && completes(j, word))) {
-        kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | KC_WORD_DONE);
-        job_end(j, true);
+    } else if (kc_likely(!j->waiters && is_simple(j))) {
+        uint64_t done = outcome(j, word);
+        kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | done);
+        job_end(j, done);
     } else {
-        job_end(j, false);
+        job_end(j, 0);
     }
 }
 

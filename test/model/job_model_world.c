@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_model_world.c - what job_model.c is made of: src/flow/job.c and cancel.c, and what they call.
+ * job_model_world.c - what job_model.c and cancel_model.c are made of: the sources, what they call.
  *
- * WHAT     A part of job_model.c, which includes it. The sources are included too, so that a pause
+ * WHAT     A part of each of them, which include it. The sources are included too, so that a pause
  *          in one of their loops can be model_spin.
  *
  * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
@@ -278,21 +278,6 @@ static bool is_done(kc_job_t *j)
     return state != KC_JOB_ACTIVE && state != KC_JOB_CANCELLING;
 }
 
-static bool is_marked(kc_job_t *j)
-{
-    uint64_t all = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT;
-
-    return (kc__job_word(j) & all) == all;
-}
-
-/* It is terminal, and all that the first n threads wrote is here. */
-static void sees_the_end(kc_job_t *j, int n)
-{
-    model_assert((kc__job_word(j) & (KC_WORD_DONE | KC_WORD_COUNT)) == KC_WORD_DONE);
-    for (int i = 0; i < n; i++)
-        model_assert(model_read(&s.data[i]) == 1);
-}
-
 /* As in join.c. */
 static bool enqueue(kc_job_t *j, kc_wait_t *w)
 {
@@ -303,18 +288,6 @@ static bool enqueue(kc_job_t *j, kc_wait_t *w)
         kc__wait_link(&j->waiters, &w->link);
     kc__job_unlock_to(j, word | (waits ? KC_WORD_WAITERS : 0));
     return waits;
-}
-
-/* As in body.c. */
-static bool begins(kc_job_t *j)
-{
-    uint64_t seen = kc__word_seen(&j->task);
-
-    do
-        if (seen & KC_WORD_STOP)
-            return false;
-    while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
-    return true;
 }
 
 static void read_inbox(void)
@@ -378,22 +351,6 @@ static kc_job_t *add(int above, int i)
     j->task.co = &s.co[i];
     s.co[i].task = &j->task;
     return j;
-}
-
-static void reset_family(int children, int handles)
-{
-    reset();
-    kc_job_t *j = add(ROOT, 0);
-    for (int i = 0; i < children; i++)
-        add(PARENT, 1 + i);
-    for (int i = 0; i < handles; i++)
-        kc__job_ref(j);
-}
-
-/* One more, which is not in the tree. */
-static void add_fresh(void)
-{
-    kc__job_new(&sched, 0, false);
 }
 
 /* All have ended, and are freed. */
