@@ -99,9 +99,9 @@ int kc__switch_then(void **save_sp, void *to_sp, void (*then)(void *arg), void *
 _Noreturn void kc__switch_last(void *to_sp, void (*then)(void *arg), void *arg);
 
 /*
- * Of a function that returns an int to the user after a switch: the return address that the
- * processor predicts is another coroutine's. Where the compiler can, it returns by a piece of
- * switch_x86_64.S that knows better.
+ * Of a function that returns after a switch, an int or nothing: the return address that the
+ * processor predicts is another coroutine's, which costs as much as the switch. Where the compiler
+ * can, it returns by a piece of switch_x86_64.S that knows better.
  */
 #if defined(__x86_64__) && defined(__has_attribute) && !defined(KC_MODEL)
 #if __has_attribute(function_return)

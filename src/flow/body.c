@@ -170,7 +170,7 @@ static void check_closed(kc_job_t *j, kcoro_t *co, uint32_t shields)
         kc__usage("end of a body", "a shield is still open (rule J25)");
 }
 
-void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
+KC_AFTER_SWITCH void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
 {
     kcoro_t *task = j->task.co; /* co may be a coroutine inside it */
     kc_cleanup_t *c;
@@ -348,7 +348,7 @@ static bool host_parks(kcoro_t *me)
     return false;
 }
 
-static void host_parked(kcoro_t *me)
+static KC_AFTER_SWITCH void host_parked(kcoro_t *me)
 {
     kc_wait_t w = { .co = me, .kind = KC_WAIT_PARK };
     kc_thread_t *t = kc__thread();
@@ -357,6 +357,7 @@ static void host_parked(kcoro_t *me)
     task->wait = &w;
     kc_store_relaxed(&task->kind, KC_WAIT_PARK);
     kc__worker_count(t->worker, KC_COUNT_PARKS);
+    t->left_from = __builtin_return_address(0);
     kc__worker_leave_parked(t, me);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);

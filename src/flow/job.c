@@ -640,7 +640,7 @@ void kc__job_body_gone(kc_job_t *j)
     }
 }
 
-void kc__job_drain(kc_job_t *j)
+KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
 {
     for (;;) {
         kc_wait_t w;

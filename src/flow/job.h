@@ -295,7 +295,13 @@ void kc__job_shield(kc_job_t *j);
 void kc__job_unshield(kc_job_t *j);
 
 /* The caller, j's body, waits until it alone is left in the count. */
-void kc__job_drain(kc_job_t *j);
+void kc__job_drain_children(kc_job_t *j);
+
+KC_INLINE void kc__job_drain(kc_job_t *j)
+{
+    if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1)
+        kc__job_drain_children(j);
+}
 
 /* ---- body.c: the coroutine of a job -------------------------------------------------------- */
 

@@ -85,7 +85,7 @@ static bool wait_a_moment(kc_line_t *l, uint64_t self)
 }
 
 /* It is not free, or was not a moment ago. w says who asks, and whether it may be cancelled. */
-static KC_NOINLINE int lock_slowly(kc_line_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int lock_slowly(kc_line_t *l, wait_t *w, kc_time_t deadline)
 {
     if (wait_a_moment(l, w->owner))
         return 0;
@@ -215,7 +215,7 @@ uint64_t kc__mutex_owner(const void *m)
 
 /* ---- condition ------------------------------------------------------------------------------ */
 
-static int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
+KC_INLINE int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
 {
     kc_line_t *l = (kc_line_t *)c;
     kc_thread_t *t = kc__thread();
@@ -241,12 +241,12 @@ static int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
     return kc__line_gave_up(&w, rc);
 }
 
-int kc_cond_wait(kc_cond_t *c, kc_mutex_t *m)
+KC_AFTER_SWITCH int kc_cond_wait(kc_cond_t *c, kc_mutex_t *m)
 {
     return cond_wait(c, m, KC_FOREVER);
 }
 
-int kc_cond_wait_until(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
+KC_AFTER_SWITCH int kc_cond_wait_until(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
 {
     return cond_wait(c, m, deadline);
 }

@@ -81,7 +81,7 @@ static bool try(kc_line_t *l, bool write, uint64_t self)
     return false;
 }
 
-static int wait_for(kc_line_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_line_t *l, wait_t *w, kc_time_t deadline)
 {
     bool write = w->wait.kind == KC_WAIT_WRITE;
     uint64_t own = kc__line_lock(l);

@@ -106,7 +106,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     return 0;
 }
 
-int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
+KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
 {
     kc_job_t *j = s->job;
 
@@ -135,7 +135,7 @@ static kcoro_t *innermost(kc_scope_t *s)
     return co;
 }
 
-int kc_scope_end(kc_scope_t *s)
+KC_AFTER_SWITCH int kc_scope_end(kc_scope_t *s)
 {
     kcoro_t *co = innermost(s);
     int rc = kc__scope_close(co, s, 0);
@@ -151,7 +151,7 @@ kc_job_t *kc_scope_job(kc_scope_t *s)
     return s->job;
 }
 
-int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts)
+KC_AFTER_SWITCH int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts)
 {
     kc_scope_t s;
 

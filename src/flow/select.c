@@ -136,7 +136,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
 }
 
 /* One round: the index of the case that has been done; -EAGAIN: again; or why it has ended. */
-static int attempt(select_t *s, kc_time_t deadline, bool again)
+static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, bool again)
 {
     kc_chan_after_t after = { NULL, NULL };
     size_t i = s->first;
@@ -169,7 +169,8 @@ static int attempt(select_t *s, kc_time_t deadline, bool again)
     return (int)i;
 }
 
-static int wait_for_one(select_t *s, kcoro_t *co, bool biased, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, bool biased,
+                                                    kc_time_t deadline)
 {
     kc_turn_t few[FEW];
     int rc;

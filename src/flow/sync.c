@@ -318,7 +318,7 @@ static void meet(kc_line_t *l)
     kc__wait_wake_all(taken);
 }
 
-int kc_barrier_wait(kc_barrier_t *b)
+KC_AFTER_SWITCH int kc_barrier_wait(kc_barrier_t *b)
 {
     kc_line_t *l = (kc_line_t *)b;
     meeting_t m;

@@ -201,7 +201,7 @@ int kc_yield(void)
     return yield("kc_yield");
 }
 
-int kc_sleep_until(kc_time_t at)
+KC_AFTER_SWITCH int kc_sleep_until(kc_time_t at)
 {
     kc_wait_t w;
 
