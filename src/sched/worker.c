@@ -217,8 +217,12 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
         kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
         return any;
     kc_block_t *block = kc__queue_pop(&w->fresh);
-    if (block)
+    if (block) {
+        const char *next = (const char *)w->fresh.head; /* of very many, none is in the cache */
+        __builtin_prefetch(next, 1);
+        __builtin_prefetch(next + KC_CACHE_LINE, 1);
         return kc_container_of(block, kc_task_t, block);
+    }
     if (kc_likely(w->alone))
         return kc__deque_pop_alone(&w->deque);
     return w->works ? kc__deque_pop(&w->deque) : NULL;
