@@ -200,7 +200,7 @@ static void coro_main(void *arg)
 /* The same of a scheduler's, when there is nothing else to be done there. */
 static void task_main(void *arg)
 {
-    kc__coro_host.run(arg);
+    kc__coro_host.run(live("start of a coroutine", arg));
 }
 
 /* ---- create -------------------------------------------------------------------------------- */

@@ -103,7 +103,8 @@ _Noreturn void kc__switch_last(void *to_sp, void (*then)(void *arg), void *arg);
  * processor predicts is another coroutine's, which costs as much as the switch. Where the compiler
  * can, it returns by a piece of switch_x86_64.S that knows better.
  */
-#if defined(__x86_64__) && defined(__has_attribute) && !defined(KC_MODEL)
+#if defined(__x86_64__) && defined(__has_attribute) && !defined(KC_MODEL) &&                      \
+    !defined(__code_model_large__)
 #if __has_attribute(function_return)
 #define KC_AFTER_SWITCH __attribute__((function_return("thunk-extern")))
 #endif

@@ -310,12 +310,16 @@ static void tell_bare(kc_job_t *at)
     for (int i = 0; i < AT_ONCE; i++) {
         kc_job_t *child = at->children;
         uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* X2 */
-        if (!is_bare(seen) || kc__job_ext_of(child) ||
-            (kc__job_flags(child) & ~(uint32_t)KC_JOB_PUBLIC) ||
+        if (!is_bare(seen) || (kc__job_flags(child) & ~(uint32_t)KC_JOB_PUBLIC) ||
             kc_load_acquire(&child->task.worker) != kc__worker() || /* X1 */
-            kc__trace_time(kc__job_sched(child)) != 0 ||
             !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
             return;
+        /* Under its lock: who gives it a signal does that before it looks, so, whether it is
+         * cancelled. */
+        if (kc__job_ext_of(child) || kc__trace_time(kc__job_sched(child)) != 0) {
+            kc__job_unlock_to(child, seen);
+            return;
+        }
         fetch_ahead(child);
         child->reason = reason;
         kc__job_unlock_to(child, seen | effect);

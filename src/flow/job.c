@@ -28,8 +28,9 @@
  *          those who join are woken, once each --> the parent's count falls, which may end the
  *          parent: in a loop, so that depth costs no stack --> the tree's reference is given up.
  *
- * WHO      The lock is a bit of the word, held for a few instructions, never while foreign code
- *          runs, never two at a time. Lock order: none is needed.
+ * WHO      The lock is a bit of the word, held for a few instructions (a dump: some microseconds),
+ *          never while code of the user's runs. A child's may be taken under its parent's, by who
+ *          tells it of a cancel or opens a scope; never the other way round.
  *
  * ORDER    id  site             operation    pairs with  carries; what breaks if weaker
  *          J5  state, result,   load_acquire word.h J1,  outcome, payload, what the body wrote
@@ -46,7 +47,7 @@
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
  *                                                                          hold)
- *          R3 in the ring of children, those with WALKED come last.       (KC_CHECK in attach)
+ *          R3 in the ring of children, those with WALKED come last.
  */
 #include "flow/job.h"
 

@@ -64,23 +64,38 @@ KC_INLINE bool enqueue(kc_job_t *j, kc_wait_t *w)
     return waits;
 }
 
-static void dequeue(kc_job_t *j, kc_wait_t *w)
+/* w is not claimed by the end of j. Returns the word of j. */
+static uint64_t dequeue(kc_job_t *j, kc_wait_t *w)
 {
-    kc__job_lock(j);
+    uint64_t word = kc__job_lock(j);
+
     kc__wait_unlink(&j->waiters, &w->link);
-    kc__job_unlock(j);
+    kc__job_unlock_to(j, word);
+    return word;
+}
+
+/* That j has failed, or is about to have, is why the caller was cancelled, as it looks: then it
+ * gets what it has waited for. */
+static bool has_failed(uint64_t word)
+{
+    return (word & KC_WORD_COUNT) == 0 && (!(word & KC_WORD_DONE) || (word & KC_WORD_DONE_FAILED));
+}
+
+/* Waits for j, whatever comes. */
+static KC_NOINLINE void join_firmly(kc_job_t *j)
+{
+    kc_wait_t w;
+
+    kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
+    if (enqueue(j, &w))
+        (void)kc__wait_commit(&w, KC_FOREVER);
 }
 
 /* The caller was cancelled. What is below it is too, and is waited for (J6). */
 static int join_cancelled(kc_job_t *j, kcoro_t *co)
 {
-    kc_wait_t w;
-
-    if (is_below(j, cancelled_top(kc__job_of(co->task)))) {
-        kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
-        if (enqueue(j, &w))
-            (void)kc__wait_commit(&w, KC_FOREVER);
-    }
+    if (is_below(j, cancelled_top(kc__job_of(co->task))))
+        join_firmly(j);
     return kc__job_cancelled_here(co);
 }
 
@@ -102,8 +117,13 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))
         return kc__job_result(j);
-    dequeue(j, &w);
-    return rc == -ECANCELED && co ? join_cancelled(j, co) : rc; /* only bodies are cancelled */
+    uint64_t word = dequeue(j, &w);
+    if (rc != -ECANCELED || !co) /* only bodies are cancelled */
+        return rc;
+    if (!has_failed(word))
+        return join_cancelled(j, co);
+    join_firmly(j);
+    return kc__job_result(j);
 }
 
 KC_AFTER_SWITCH int kc_job_join(kc_job_t *j)

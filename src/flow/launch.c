@@ -235,7 +235,7 @@ KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
         return rc;
     }
     kc__worker_count(w, KC_COUNT_CREATED);
-    if (kc_unlikely(at != 0))
+    if (kc_unlikely(kc_load_relaxed(&w->sched->recorder) != NULL)) /* as kc__job_created does */
         kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
     if (out)
         *out = (kc_deferred_t *)j; /* before it can start */

@@ -8,8 +8,8 @@
  *          write to one cache line.
  *
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
- *          R1  idle: word  load_acquire  word.h J1   what the jobs have written, for who has run
- *                                                    the scheduler
+ *          R1  idle, hold: load_acquire  word.h J1   what the jobs have written, for who has run
+ *              word                                  the scheduler
  *          R4  idle:       load_acquire  job.c J8    a detached job is counted while in a root,
  *              detached                              no longer when it leaves: if the roots have
  *                                                    more than that, there are others
@@ -20,6 +20,7 @@
 #include "flow/job.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <string.h>
 
 static kc_worker_t *nth(kc_sched_t *s, int i)
@@ -69,14 +70,29 @@ void kc__roots_close(kc_sched_t *s)
     }
 }
 
-/* One that a cancel of the roots does not reach. */
+/* One that a cancel of the roots does not reach, and that belongs to s, which waits for it: if it
+ * can be held, it is there. It may end meanwhile, and its block become another thing: so all is
+ * looked at again whenever its word cannot be changed at once. */
+static bool hold_stray(kc_job_t *j, const kc_sched_t *s)
+{
+    while (kc_load_relaxed(&j->task.block.magic) == KC_TASK_MAGIC) {
+        uint64_t seen = kc_load_acquire(&j->task.word); /* R1 */
+        bool stray = (seen & KC_WORD_FORBID) || (kc__job_flags(j) & KC_JOB_GUEST);
+        const kc_worker_t *w = kc_load_relaxed(&j->task.worker);
+        if (!stray || (seen & KC_WORD_COUNT) == 0 || !w || w->sched != s)
+            return false;
+        if (kc__word_try(&j->task, seen, seen + 1))
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
 static void cut_stray(kc_block_t *block, void *arg)
 {
     kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-    bool stray = (kc__job_word(j) & KC_WORD_FORBID) || (kc__job_flags(j) & KC_JOB_GUEST);
 
-    /* It belongs to s, which waits for it: if it can be held, it is there. */
-    if (stray && !(kc__job_word(j) & KC_WORD_DONE) && kc__job_sched(j) == arg && kc__job_hold(j)) {
+    if (hold_stray(j, arg)) {
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
         kc__job_release(j, 0);
     }

@@ -483,10 +483,11 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     return kc__coro_switch(t, me, to);
 }
 
-/* May one that is not the next in the queues run? It counts as a turn. */
+/* May one that is not the next in the queues run? It counts as a turn. Not always: those who are
+ * ready have waited longer. */
 KC_INLINE bool may_jump_in(kc_worker_t *w)
 {
-    if (!plain_turn(w))
+    if (!plain_turn(w) || (w->budget - 1) % FRESH_EVERY == 0)
         return false;
     w->budget--;
     return true;

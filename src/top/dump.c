@@ -3,7 +3,7 @@
  * dump.c - the tree of jobs in words, from any thread, while the program runs or hangs.
  *
  * WHAT     The walk (tree.c) has a reference; what the line says is read under the job's lock.
- *          There, BODY says that the coroutine is there and stays (job.c R4). What other threads
+ *          There, BODY says that the coroutine is there and stays (word.h). What other threads
  *          write without a lock is atomic: the worker's `running`, the task's `kind`.
  *
  *          A stack trace is read from a coroutine that another thread may continue at any moment.
