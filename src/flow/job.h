@@ -435,6 +435,7 @@ void kc__roots_drop(kc_task_t *task);
 
 /* ---- stuck.c: nothing can go on -------------------------------------------------------------- */
 
+bool kc__stuck_on_thread(kc_sched_t *s);
 void kc__stuck_report(kc_sched_t *s);
 
 #endif

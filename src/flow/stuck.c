@@ -13,6 +13,7 @@
 
 #include <kcoro/sync.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -117,6 +118,22 @@ static kc_job_t *job_of_owner(const graph_t *g, uint64_t owner)
     return found ? found->job : NULL;
 }
 
+/* Who has the lock for which a body waits so; 0: nobody, or it is no lock of one owner. */
+static uint64_t owner_of(const kc_wait_t *w)
+{
+    switch (w->kind) {
+    case KC_WAIT_MUTEX:
+        return kc__mutex_owner(w->object);
+    case KC_WAIT_READ:
+    case KC_WAIT_WRITE:
+        return kc__rwlock_writer(w->object);
+    case KC_WAIT_ONCE:
+        return kc__once_runner(w->object);
+    default:
+        return 0;
+    }
+}
+
 /* The first that must do something before j can. *ring_of is not NULL: the children of that, all of
  * them; this is the first. */
 static kc_job_t *first_below(const graph_t *g, kc_job_t *j, kc_job_t **ring_of)
@@ -134,12 +151,8 @@ static kc_job_t *first_below(const graph_t *g, kc_job_t *j, kc_job_t **ring_of)
         *ring_of = (kc_job_t *)(uintptr_t)w->object;
     else if (w->kind == KC_WAIT_JOIN)
         return (kc_job_t *)(uintptr_t)w->object;
-    else if (w->kind == KC_WAIT_MUTEX)
-        return job_of_owner(g, kc__mutex_owner(w->object));
-    else if (w->kind == KC_WAIT_READ || w->kind == KC_WAIT_WRITE)
-        return job_of_owner(g, kc__rwlock_writer(w->object));
-    else if (w->kind == KC_WAIT_ONCE)
-        return job_of_owner(g, kc__once_runner(w->object));
+    else
+        return job_of_owner(g, owner_of(w));
     return *ring_of ? (*ring_of)->children : NULL;
 }
 
@@ -207,20 +220,6 @@ static bool has_own_body(const kc_job_t *j)
     return (kc__job_word(j) & KC_WORD_BODY) && !(kc__job_flags(j) & KC_JOB_SCOPE);
 }
 
-static void count_and_print(kc_block_t *block, void *arg)
-{
-    graph_t *g = arg;
-    kc_job_t *j = visited(block, g);
-
-    if (!j)
-        return;
-    g->room++;
-    if (has_own_body(j)) {
-        print_wait("deadlock", j);
-        fprintf(stderr, "\n");
-    }
-}
-
 static void collect(kc_block_t *block, void *arg)
 {
     graph_t *g = arg;
@@ -233,21 +232,75 @@ static void collect(kc_block_t *block, void *arg)
         g->body[g->bodies++] = (body_t){ j };
 }
 
+static void count(kc_block_t *block, void *arg)
+{
+    graph_t *g = arg;
+
+    g->room += visited(block, g) != NULL;
+}
+
+/* Finds all jobs of g->sched. False: no memory. */
+static bool fill(graph_t *g)
+{
+    kc__block_each(KC_TASK_MAGIC, count, g);
+    g->nodes = kc__alloc(g->room * sizeof *g->nodes);
+    g->body = kc__alloc(g->room * sizeof *g->body);
+    if (!g->nodes || !g->body)
+        return false;
+    kc__block_each(KC_TASK_MAGIC, collect, g);
+    qsort(g->nodes, g->count, sizeof *g->nodes, by_address);
+    qsort(g->body, g->bodies, sizeof *g->body, by_coroutine);
+    return true;
+}
+
+static void empty(graph_t *g)
+{
+    kc__free(g->nodes);
+    kc__free(g->body);
+}
+
+/* j waits for a lock that neither a body of its scheduler has nor this thread, which runs that. Or
+ * for one that it has got just now: then it is about to be woken. */
+static bool awaits_thread(const graph_t *g, const kc_job_t *j)
+{
+    const kc_wait_t *w = wait_of(j);
+    uint64_t owner = w ? owner_of(w) : 0;
+
+    if (owner == 0 || owner == (uint64_t)pthread_self())
+        return false;
+    return owner == (uintptr_t)w->co || !job_of_owner(g, owner);
+}
+
+bool kc__stuck_on_thread(kc_sched_t *s)
+{
+    graph_t g = { .sched = s };
+    bool found = false;
+
+    if (fill(&g))
+        for (size_t i = 0; i < g.bodies && !found; i++)
+            found = awaits_thread(&g, g.body[i].job);
+    empty(&g);
+    return found;
+}
+
+static void print(kc_block_t *block, void *arg)
+{
+    kc_job_t *j = visited(block, arg);
+
+    if (j && has_own_body(j)) {
+        print_wait("deadlock", j);
+        fprintf(stderr, "\n");
+    }
+}
+
 void kc__stuck_report(kc_sched_t *s)
 {
     graph_t g = { .sched = s };
 
-    kc__block_each(KC_TASK_MAGIC, count_and_print, &g);
-    g.nodes = kc__alloc(g.room * sizeof *g.nodes);
-    g.body = kc__alloc(g.room * sizeof *g.body);
-    if (g.nodes && g.body) {
-        kc__block_each(KC_TASK_MAGIC, collect, &g);
-        qsort(g.nodes, g.count, sizeof *g.nodes, by_address);
-        qsort(g.body, g.bodies, sizeof *g.body, by_coroutine);
+    kc__block_each(KC_TASK_MAGIC, print, &g);
+    if (fill(&g))
         for (size_t i = 0; i < g.count; i++)
             if (g.nodes[i].state == NEW)
                 search(&g, i);
-    }
-    kc__free(g.nodes);
-    kc__free(g.body);
+    empty(&g);
 }

@@ -354,7 +354,7 @@ static int nothing_ready(kc_sched_t *s)
         return 0;
     }
     if (due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable &&
-        !kc__task_host.held_open(s)) {
+        !kc__task_host.held_open(s) && !kc__task_host.awaits_thread(s)) {
         /* What held it open is over now: but what it has brought may be here. */
         if (main_has_work(s) || kc__task_host.idle(s))
             return 0;

@@ -83,12 +83,13 @@ struct kc_task_host {
     /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
-    int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
-    void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
-    void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
-    bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
-    bool (*held_open)(kc_sched_t *s); /* something is left that another thread may end      */
-    void (*report)(kc_sched_t *s);    /* prints who waits for what                          */
+    int (*open)(kc_sched_t *s);           /* a scheduler begins: 0 or -ENOMEM                   */
+    void (*close)(kc_sched_t *s);         /* it ends, and nothing is left in it                 */
+    void (*shut)(kc_sched_t *s);          /* all that is left in it is to end                   */
+    bool (*idle)(kc_sched_t *s);          /* nothing is left in it                              */
+    bool (*held_open)(kc_sched_t *s);     /* something is left that another thread may end      */
+    bool (*awaits_thread)(kc_sched_t *s); /* somebody waits for a lock that a thread outside has */
+    void (*report)(kc_sched_t *s);        /* prints who waits for what                          */
     /* A task that is nobody's child, for later: ended(owner) is called at its end. NULL: no memory
      */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,

@@ -396,6 +396,37 @@ IN_A_JOB(a_plain_thread_blocks_until_it_is_let_pass)
     return 0;
 }
 
+struct held {
+    kc_mutex_t m;
+    KC_ATOMIC(int) taken;
+};
+
+static int holds_until_another_waits(void *arg)
+{
+    struct held *h = arg;
+
+    CHECK_EQ(kc_mutex_lock(&h->m), 0);
+    set(&h->taken, 1);
+    while (in_line(&h->m) != 1)
+        sched_yield();
+    kc_mutex_unlock(&h->m);
+    return 0;
+}
+
+/* With virtual time too, where all others that wait for ever are a deadlock. */
+IN_A_JOB(a_lock_that_a_plain_thread_has_is_waited_for)
+{
+    struct held h = { .m = KC_MUTEX_INIT };
+    pthread_t t = thread_runs(holds_until_another_waits, &h);
+
+    while (!get(&h.taken))
+        sched_yield();
+    CHECK_EQ(kc_mutex_lock(&h.m), 0);
+    kc_mutex_unlock(&h.m);
+    pthread_join(t, NULL);
+    return 0;
+}
+
 TEST(a_plain_thread_gives_up_at_its_deadline)
 {
     EACH_WAY(way)
