@@ -16,9 +16,10 @@
  *          its way down the walk holds a reference on each job of its path, so the way up is there.
  *
  * ORDER    id  site             operation     pairs with  carries; what breaks if weaker
- *          X1  mark, notice:    load_acquire  wait.c A4   the fields of a coroutine that has just
- *              worker                                     hopped to this thread
- *          X2  tell_bare: word  load_acquire  word.h J1   worker and co, which BODY stands for
+ *          X1  mark, notice,    load_acquire  wait.c A4   the fields of a coroutine that has just
+ *              fetch: worker                              hopped to this thread
+ *          X2  tell_bare,       load_acquire  word.h J1   worker and co, which BODY stands for
+ *              fetch: word
  *
  * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
@@ -276,15 +277,15 @@ static void told(kc_job_t *parent, kc_job_t *child)
 }
 
 /* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the
- * one after the next its coroutine is fetched, if it waits on this thread (so nobody else writes
- * that), and of its successor the job itself. */
+ * one after the next its coroutine is fetched, if that is this thread's (so nobody else writes
+ * where it is), and of its successor the job itself. */
 static void fetch_ahead(const kc_job_t *child)
 {
     const kc_job_t *second = child->next->next, *third = second->next;
     const kc_task_t *task = &second->task;
 
-    if (kc_load_relaxed(&task->kind) != KC_WAIT_NONE &&
-        kc_load_relaxed(&task->worker) == kc__worker())
+    if ((kc_load_acquire(&task->word) & KC_WORD_BODY) && /* X2 */
+        kc_load_acquire(&task->worker) == kc__worker())  /* X1 */
         __builtin_prefetch(task->co);
     __builtin_prefetch(third);
     __builtin_prefetch((const char *)third + KC_CACHE_LINE);
