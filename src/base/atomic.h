@@ -27,6 +27,8 @@
 #define kc_store_release(p, v) atomic_store_explicit((p), (v), memory_order_release)
 
 #define kc_add_relaxed(p, v) atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define kc_or_relaxed(p, v) atomic_fetch_or_explicit((p), (v), memory_order_relaxed)
+#define kc_and_relaxed(p, v) atomic_fetch_and_explicit((p), (v), memory_order_relaxed)
 #define kc_sub_acq_rel(p, v) atomic_fetch_sub_explicit((p), (v), memory_order_acq_rel)
 #define kc_xchg_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
 

@@ -11,6 +11,7 @@
 #include "coro/gate.h"
 #include "coro/sanitize.h"
 #include "coro/stack.h"
+#include "coro/switch.h"
 #include "coro/thread.h"
 
 #include <kcoro/coro.h>
@@ -98,6 +99,15 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, 
  * whatever thread. Call it last: what returns after a switch is mispredicted
  * (docs/design/switch.md). */
 int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
+
+/* The same without tools, and to another one. */
+KC_INLINE int kc__coro_switch_plainly(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+{
+    KC_CHECK(t->current == me && me != to && !kc__tools);
+    kc_store_relaxed(&to->state, KCORO_RUNNING);
+    t->current = to;
+    return kc__switch(&me->sp, to->sp);
+}
 
 /* The switch by which co has left, which is at rest, will return rc and not 0. */
 void kc__coro_set_result(kcoro_t *co, int rc);

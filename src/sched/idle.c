@@ -119,7 +119,7 @@ static bool anything_left(kc_worker_t *w)
 
     if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* Z3 */
         return true;
-    if (w == s->main && w->once && kc_load_relaxed(&s->flights) == 0)
+    if (w == s->main && kc__worker_cares(w, KC_CARE_ONCE) && kc_load_relaxed(&s->flights) == 0)
         return true;
     if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;

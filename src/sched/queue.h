@@ -46,6 +46,18 @@ KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
     return kc_container_of(node, kc_block_t, link);
 }
 
+/* Both at once: the first one out, this one in. There is one. */
+KC_INLINE kc_block_t *kc__queue_turn(kc_queue_t *q, kc_block_t *block)
+{
+    kc_mpsc_node_t *node = q->head;
+
+    block->link.next = NULL;
+    q->tail->next = &block->link; /* may be what is read next */
+    q->tail = &block->link;
+    q->head = node->next;
+    return kc_container_of(node, kc_block_t, link);
+}
+
 /* Takes this block out. False: it is not there. Costs a step for each that is before it. */
 KC_INLINE bool kc__queue_remove(kc_queue_t *q, kc_block_t *block)
 {

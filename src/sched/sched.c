@@ -211,7 +211,8 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc__worker_reset(s->main);
     s->main->works = s->workers == 0;
     s->main->alone = s->workers == 0;
-    s->main->oracle = s->random != 0;
+    if (s->random != 0)
+        kc_or_relaxed(&s->main->care, KC_CARE_ORACLE);
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
     s->hub = kc__hub_new(s);
     if (s->hub && kc__task_host.open(s) == 0)
@@ -306,7 +307,7 @@ static void pump_end(kc_sched_t *s)
     s->stoppable = false;
     s->done = NULL;
     s->deadline = 0;
-    s->main->once = false;
+    kc_and_relaxed(&s->main->care, ~(uint32_t)KC_CARE_ONCE);
     if (s->fd < 0)
         return;
     kc_time_t due = next_due(s);
@@ -444,7 +445,7 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
     if (s->virtual_time)
         set_clock(s, now);
     once_more(s);
-    s->main->once = true;
+    kc_or_relaxed(&s->main->care, KC_CARE_ONCE);
     kc__worker_run_inbox(s->main);
     kc__hub_start_due(s->hub, now);
     kc__worker_run_ready(s->main);

@@ -116,7 +116,7 @@ typedef enum {
     KC_COUNT_CANCELLATIONS,
     KC_COUNT_WAITS,
     KC_COUNT_WAKES,
-    KC_COUNT_SWITCHES,
+    KC_COUNT_STAYS, /* turns of who had just stopped: nobody else was ready */
     KC_COUNT_SPAWNS,
     KC_COUNT_STEALS,
     KC_COUNT_PARKS,
@@ -125,32 +125,40 @@ typedef enum {
     KC_COUNTERS
 } kc_counter_t;
 
+/* What a thread has to think of in every turn. */
+enum {
+    KC_CARE_ORACLE = 1, /* every choice is the seed's             */
+    KC_CARE_ONCE = 2,   /* who yields stays for the next pump     */
+    KC_CARE_TRACE = 4,  /* a trace is written                     */
+    KC_CARE_TOOLS = 8   /* a sanitizer or Valgrind follows stacks */
+};
+
 /* A thread of a scheduler: a worker, or the main thread. */
 struct kc_worker {
-    kc_sched_t *sched;  /* I                                                                */
-    int index;          /* I  0...workers-1, or KC_MAIN                                      */
-    int bit;            /* I  in sched->idle                                                 */
+    /* One cache line: what every turn needs. */
+    kc_sched_t *sched;            /* I                                                    */
+    KC_ATOMIC(kcoro_t *) running; /* A  the job's coroutine that it runs; NULL: none      */
+    KC_ATOMIC(uint64_t) turns;    /* A  coroutines that it has gone on with               */
+    kc_queue_t ready;             /* O  coroutines that may run                           */
+    KC_ATOMIC(uint32_t) care;     /* A  KC_CARE_*; 0: most turns take a few instructions  */
+    uint32_t credit;              /* O  what may be done without waiting until others run */
+    int index;                    /* I  0...workers-1, or KC_MAIN                         */
+    int bit;                      /* I  in sched->idle                                    */
+
     uint64_t bits;      /* I  of all ways in which it may sleep                              */
-    uint32_t budget;    /* O  switches until the timers are looked at                        */
-    uint32_t credit;    /* O  what may be done without waiting until others run */
-    uint32_t starts;    /* O  counts tries to start something: every so often the oldest */
+    uint32_t starts;    /* O  counts tries to start something: every so often the oldest     */
     uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
     uint64_t random;    /* O  whom to steal from                                             */
     bool searching;     /* O  counted in sched->idle                                         */
     bool works;         /* O  takes what any worker may do                                   */
     bool alone;         /* I  the only thread of its scheduler                               */
-    bool oracle;        /* I  every choice is the seed's                                     */
-    bool once;          /* O  who yields stays for the next pump                             */
     bool starved;       /* O  there was no memory for a coroutine just now                   */
-    kc_queue_t ready;   /* O  coroutines that may run                                        */
     kc_queue_t fresh;   /* O  tasks that must start here                                     */
     kc_deque_t deque;   /*    tasks that may start anywhere; others steal                     */
     kc_timers_t alarms; /* O                                                                */
     kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/job.c           */
     pthread_t thread;   /* M                                                                */
-    KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes                      */
-    KC_ATOMIC(kcoro_t *)
-    running; /* A  the job's coroutine that its thread runs; NULL: none. Only it writes */
+    KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
@@ -254,12 +262,23 @@ KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
             kc__sched_record((s), (kc_record_t){ __VA_ARGS__ }, NULL);                            \
     } while (0)
 
+KC_INLINE bool kc__worker_cares(const kc_worker_t *w, uint32_t for_what)
+{
+    return kc_load_relaxed(&w->care) & for_what;
+}
+
+/* The number of the next turn, on w's thread. */
+KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
+{
+    return kc_load_relaxed(&w->turns) + 1;
+}
+
 /* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
 KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
     if (kc_likely(co != NULL))
-        kc__worker_count(w, KC_COUNT_SWITCHES);
+        kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
     KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
 }
 
@@ -272,7 +291,8 @@ void kc__worker_reset(kc_worker_t *w);
 /* A task that has not started, on the thread that may start it. */
 KC_INLINE void kc__worker_keep_fresh(kc_worker_t *w, kc_task_t *task)
 {
-    if (task->where != KC_WORKER || !w->works || w->oracle || kc__deque_push(&w->deque, task) != 0)
+    if (task->where != KC_WORKER || !w->works || kc__worker_cares(w, KC_CARE_ORACLE) ||
+        kc__deque_push(&w->deque, task) != 0)
         kc__queue_push(&w->fresh, &task->block);
 }
 
@@ -319,7 +339,7 @@ void kc__task_submit(kc_task_t *task);
 /* The same on w's thread for one that any worker of w's scheduler may start. */
 KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
 {
-    if (kc_unlikely(!w->works || w->oracle || w->sched->workers > 0 ||
+    if (kc_unlikely(!w->works || kc__worker_cares(w, KC_CARE_ORACLE) || w->sched->workers > 0 ||
                     kc_load_relaxed(&w->sched->outside) || kc__deque_push(&w->deque, task) != 0))
         kc__task_submit(task);
 }

@@ -35,10 +35,11 @@
 #include <errno.h>
 
 enum {
-    BUDGET = 64,     /* switches between two looks at the timers */
-    FRESH_EVERY = 8, /* of them one begins with what has not started */
+    LOOK_EVERY = 64, /* turns: one that looks at the timers too */
+    FRESH_EVERY = 8, /* one that begins with what has not started */
     OLDEST_EVERY = 16,
-    NEAR = 2048, /* coroutines that lie in a cache, as is assumed */
+    HERE = 32,   /* coroutines that lie in the nearest cache, as is assumed */
+    NEAR = 2048, /* ... in some cache */
     FETCHED = 6, /* cache lines of a stack */
     SHARED = 8,  /* how many are looked at for one that may go to a worker that sleeps */
 };
@@ -76,7 +77,7 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 
     if (!block)
         return NULL;
-    if (w->ready.head)
+    if (w->ready.count > HERE)
         fetch_ahead(w->ready.head, w->ready.count > NEAR);
     return kc_container_of(block, kcoro_t, block);
 }
@@ -254,7 +255,7 @@ bool kc__worker_stopped(kc_worker_t *w)
 
 uint64_t kc__worker_random(kc_worker_t *w)
 {
-    if (kc_likely(!w->oracle)) {
+    if (kc_likely(!kc__worker_cares(w, KC_CARE_ORACLE))) {
         w->random = w->random * 6364136223846793005u + 1442695040888963407u;
         return w->random >> 32;
     }
@@ -304,7 +305,6 @@ static void share(kc_worker_t *w)
 /* What is not looked at in every switch. False: the pump is to return. */
 static KC_NOINLINE bool look_around(kc_worker_t *w)
 {
-    w->budget = BUDGET;
     kc__stack_cool(KC_COOL_BUSY);
     take_due(w);
     share(w);
@@ -318,15 +318,16 @@ static KC_NOINLINE bool look_around(kc_worker_t *w)
 /* The same when there is more to it than to take the next one. */
 static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 {
-    bool fresh_first = w->budget % FRESH_EVERY == 0;
+    uint64_t turn = kc__worker_next_turn(w);
+    bool fresh_first = turn % FRESH_EVERY == 0;
     kcoro_t *co;
 
     if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
-    if (w->budget == 0 && !look_around(w))
+    if (turn % LOOK_EVERY == 0 && !look_around(w))
         return NULL;
     do {
-        if (kc_unlikely(w->oracle)) {
+        if (kc_unlikely(kc__worker_cares(w, KC_CARE_ORACLE))) {
             if ((co = next_by_oracle(w)))
                 return co;
             continue;
@@ -339,15 +340,21 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
     return NULL;
 }
 
-/* The next turn is one like most: there is nothing to be looked at but who is ready. */
-KC_INLINE bool plain_turn(const kc_worker_t *w)
+/* The next turn is one like most: there is nothing to be looked at but who is ready. care: what
+ * would have to be thought of. */
+KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
 {
-    uint32_t left = w->budget - 1;
-    bool fresh_first =
-        kc_unlikely(left % FRESH_EVERY == 0) && (left == 0 || kc__worker_has_fresh(w));
+    uint64_t turn = kc__worker_next_turn(w);
+    bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) &&
+                       (turn % LOOK_EVERY == 0 || kc__worker_has_fresh(w));
 
     return kc_likely(!fresh_first) && kc_likely(kc__mpsc_empty(&w->inbox)) &&
-           kc_likely(!w->oracle);
+           kc_likely(!kc__worker_cares(w, care));
+}
+
+KC_INLINE bool plain_turn(const kc_worker_t *w)
+{
+    return turn_without(w, KC_CARE_ORACLE);
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -355,7 +362,6 @@ KC_INLINE kcoro_t *next(kc_worker_t *w)
 {
     bool plain = w->ready.head && plain_turn(w);
 
-    w->budget--;
     return plain ? pop_ready(w) : next_with_care(w);
 }
 
@@ -377,6 +383,13 @@ KC_INLINE void set_aside(kcoro_t *me, kcoro_t *co)
     }
 }
 
+/* The next turn is that of who has just stopped. */
+KC_INLINE void count_stay(kc_worker_t *w)
+{
+    kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
+    kc__worker_count(w, KC_COUNT_STAYS);
+}
+
 /* The caller stops here. Whom to switch to: maybe itself. */
 KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
 {
@@ -384,6 +397,8 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
     kcoro_t *run = next(t->worker);
     if (kc_likely(run != co))
         kc__worker_runs(t->worker, run);
+    else
+        count_stay(t->worker);
     return run ? entry_of(run) : t->root;
 }
 
@@ -401,20 +416,26 @@ static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
 
 /*
  * Most turns are like this: if another is ready, nothing else is to be done. They make no call but
- * the last one, so they save no registers. No trace is written, co is no coroutine inside a body.
+ * the last one, so they save no registers. co is no coroutine inside a body.
  */
 KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co)
 {
-    return plain_turn(w) && kc_likely(t->current == co) && kc_likely(!w->once) &&
-           kc_likely(kc_load_relaxed(&w->sched->recorder) == NULL);
+    return turn_without(w, UINT32_MAX) && kc_likely(t->current == co);
 }
 
 KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro_t *run)
 {
-    w->budget--;
     kc_store_relaxed(&w->running, run);
-    kc__worker_count(w, KC_COUNT_SWITCHES);
-    return kc__coro_switch(t, co, entry_of(run));
+    kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
+    return kc__coro_switch_plainly(t, co, entry_of(run));
+}
+
+/* co was made ready before it could leave, and is the next one. */
+static KC_NOINLINE int stay(kc_worker_t *w, kcoro_t *co)
+{
+    count_stay(w);
+    kc_store_relaxed(&co->state, KCORO_RUNNING);
+    return 0;
 }
 
 /* Nobody is ready, but a task is there that has not started. */
@@ -433,9 +454,10 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
     if (kc_unlikely(!quick_turn(t, w, co)))
         return leave_with_care(t, co);
-    if (kc_likely(w->ready.head != NULL))
-        return take_quick_turn(t, w, co, pop_ready(w));
-    return leave_and_start(t, co);
+    if (kc_unlikely(!w->ready.head))
+        return leave_and_start(t, co);
+    kcoro_t *run = pop_ready(w);
+    return kc_likely(run != co) ? take_quick_turn(t, w, co, run) : stay(w, co);
 }
 
 /* Like leave, but co is PARKED, or READY already. */
@@ -448,7 +470,7 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
-    if (kc_unlikely(w->once))
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_ONCE)))
         kc__queue_push(&w->sched->again, &co->block);
     else
         make_ready(w, co);
@@ -468,8 +490,10 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
     if (kc_unlikely(!w->ready.head) || !quick_turn(t, w, co))
         return yield_with_care(t, co);
-    make_ready(w, co);
-    return take_quick_turn(t, w, co, pop_ready(w));
+    kc_block_t *block = kc__queue_turn(&w->ready, &co->block);
+    if (w->ready.count > HERE)
+        fetch_ahead(w->ready.head, w->ready.count > NEAR);
+    return take_quick_turn(t, w, co, kc_container_of(block, kcoro_t, block));
 }
 
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -483,14 +507,11 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     return kc__coro_switch(t, me, to);
 }
 
-/* May one that is not the next in the queues run? It counts as a turn. Not always: those who are
- * ready have waited longer. */
+/* May one that is not the next in the queues run? Not always: those who are ready have waited
+ * longer. */
 KC_INLINE bool may_jump_in(kc_worker_t *w)
 {
-    if (!plain_turn(w) || (w->budget - 1) % FRESH_EVERY == 0)
-        return false;
-    w->budget--;
-    return true;
+    return plain_turn(w) && kc__worker_next_turn(w) % FRESH_EVERY != 0;
 }
 
 void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -510,13 +531,12 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
-    if (w->ready.head || w->budget <= 1 || !kc__mpsc_empty(&w->inbox) || w->oracle ||
-        !kc__worker_has_fresh(w) || kc__worker_stopped(w))
+    if (w->ready.head || kc__worker_next_turn(w) % LOOK_EVERY == 0 || !kc__mpsc_empty(&w->inbox) ||
+        kc__worker_cares(w, KC_CARE_ORACLE) || !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
     if (!task)
         return NULL;
-    w->budget--;
     kc_store_relaxed(&task->worker, w);
     return task;
 }
@@ -547,9 +567,7 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
     /* Nobody else is ready: if one waits for this end, it goes on at once. */
     if (!w->ready.head && plain_turn(w))
         to = kc__task_host.heir(task);
-    if (to)
-        w->budget--;
-    else
+    if (!to)
         to = next(w);
     to = to == t->root ? NULL : to;
     kc__worker_runs(w, to);
@@ -641,13 +659,12 @@ kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
 
 void kc__worker_reset(kc_worker_t *w)
 {
-    w->budget = BUDGET;
+    kc_store_relaxed(&w->turns, 0);
+    kc_store_relaxed(&w->care, kc__tools ? KC_CARE_TOOLS : 0);
     w->credit = KC_CREDIT;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;
-    w->oracle = false;
-    w->once = false;
     kc_store_relaxed(&w->awake, KC_ASLEEP);
     kc_store_relaxed(&w->running, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)

@@ -68,7 +68,7 @@ struct dump {
 struct rest {
     const kc_worker_t *worker;
     const kcoro_t *co;
-    uint64_t switches;
+    uint64_t turns;
 };
 
 /* Under the lock of j, whose BODY is set: its coroutine does not run. */
@@ -76,7 +76,7 @@ static bool rests(struct rest *rest, kc_job_t *j)
 {
     rest->worker = kc_load_acquire(&j->task.worker); /* P1 */
     rest->co = j->task.co;
-    rest->switches = kc_load_relaxed(&rest->worker->counter[KC_COUNT_SWITCHES]);
+    rest->turns = kc_load_relaxed(&rest->worker->turns);
     kc_fence_seq_cst(); /* P2 */
     uint32_t state = kc_load_relaxed(&rest->co->state);
     return kc_load_relaxed(&rest->worker->running) != rest->co &&
@@ -87,7 +87,7 @@ static bool rests(struct rest *rest, kc_job_t *j)
 static bool rested(const struct rest *rest)
 {
     kc_fence_seq_cst(); /* P2 */
-    return kc_load_relaxed(&rest->worker->counter[KC_COUNT_SWITCHES]) == rest->switches &&
+    return kc_load_relaxed(&rest->worker->turns) == rest->turns &&
            kc_load_relaxed(&rest->worker->running) != rest->co;
 }
 

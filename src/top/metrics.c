@@ -22,6 +22,15 @@ static uint64_t sum(kc_sched_t *s, kc_counter_t what)
     return all;
 }
 
+static uint64_t turns(const kc_sched_t *s)
+{
+    uint64_t all = kc_load_relaxed(&s->main->turns);
+
+    for (int i = 0; i < s->workers; i++)
+        all += kc_load_relaxed(&s->worker[i]->turns);
+    return all;
+}
+
 /* A gauge from two counters that move while they are read. */
 static uint64_t difference(uint64_t more, uint64_t less)
 {
@@ -43,7 +52,8 @@ void kc_metrics(kc_sched_t *s, kc_metrics_t *out)
     out->cancellations_requested = sum(s, KC_COUNT_CANCELLATIONS);
     out->waiters_woken = sum(s, KC_COUNT_WAKES);
     out->waiters_registered = sum(s, KC_COUNT_WAITS);
-    out->switches = sum(s, KC_COUNT_SWITCHES);
+    uint64_t stays = sum(s, KC_COUNT_STAYS);
+    out->switches = difference(turns(s), stays);
     out->steals = sum(s, KC_COUNT_STEALS);
     out->parks = sum(s, KC_COUNT_PARKS);
     out->timers_fired = sum(s, KC_COUNT_TIMERS);

@@ -243,6 +243,9 @@ static int start(kc_sched_t *s, const char *path)
         return rc;
     }
     kc_store_release(&s->recorder, r); /* T1 */
+    for (int i = 0; i < s->workers; i++)
+        kc_or_relaxed(&s->worker[i]->care, KC_CARE_TRACE);
+    kc_or_relaxed(&s->main->care, KC_CARE_TRACE);
     (void)kc__tree_walk(s, &visitor, s);
     return 0;
 }
@@ -265,6 +268,9 @@ static int stop(kc_sched_t *s, kc_recorder_t *r)
     kc_trace_t *t = r->owner;
 
     kc_store_relaxed(&s->recorder, NULL);
+    for (int i = 0; i < s->workers; i++)
+        kc_and_relaxed(&s->worker[i]->care, ~(uint32_t)KC_CARE_TRACE);
+    kc_and_relaxed(&s->main->care, ~(uint32_t)KC_CARE_TRACE);
     close_lanes(r, buffer, &t->dropped);
     t->ended = kc__os_now();
     int rc = kc__trace_export(s, t, r->lanes, buffer);
