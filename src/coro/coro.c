@@ -159,20 +159,14 @@ void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
         kc__tools_arrive(&me->tool);
 }
 
-static _Noreturn KC_NOINLINE void switch_last_with_tools(kc_thread_t *t, kcoro_t *me, kcoro_t *to,
-                                                         void (*then)(void *arg), void *arg)
-{
-    tools_leave(t, me, to, true);
-    kc__switch_last(to->sp, then, arg);
-}
-
 void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
                           void *arg)
 {
+    if (kc_likely(!kc__tools))
+        kc__coro_switch_last_plainly(t, to, then, arg);
     set_current(t, me, to);
-    t->left_from = NULL; /* it will not return, so nothing of it is predicted */
-    if (kc_unlikely(kc__tools))
-        switch_last_with_tools(t, me, to, then, arg);
+    t->left_from = NULL;
+    tools_leave(t, me, to, true);
     kc__switch_last(to->sp, then, arg);
 }
 
@@ -205,13 +199,14 @@ static void task_main(void *arg)
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state)
+/* owner: no thread yet, or KC_CLAIM_OPEN: then nobody ever is, see runs_at_once. */
+KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state, uint32_t owner)
 {
     kc_store_relaxed(&co->block.flags, flags);
     co->block.link.next = NULL;
     co->resumer = NULL;
     kc_store_relaxed(&co->state, state);
-    kc_store_relaxed(&co->owner, 0);
+    kc_store_relaxed(&co->owner, owner);
     kc_store_relaxed(&co->gate.word, KC_GATE_EMPTY);
     kc_store_relaxed(&co->refs, 1);
     co->tool.word = NULL;
@@ -224,7 +219,7 @@ void kc__coro_root(kc_thread_t *t, kc_block_t *block)
 {
     kcoro_t *root = kc_container_of(block, kcoro_t, block);
 
-    block_init(root, KC_CORO_ROOT, KCORO_RUNNING);
+    block_init(root, KC_CORO_ROOT, KCORO_RUNNING, 0);
     root->sp = NULL;
     root->stack = 0;
     root->fn = NULL;
@@ -268,7 +263,7 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
     if (kc_unlikely(rc < 0))
         return no_stack(t, block, rc);
 
-    block_init(co, flags, KCORO_CREATED);
+    block_init(co, flags, KCORO_CREATED, 0);
     co->sp = (void *)fp;
     co->fn = fn;
     co->arg = arg;
@@ -339,24 +334,24 @@ static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task,
 
     if (kc_likely(co != NULL)) {
         kc_store_relaxed(&co->state, KCORO_READY);
-        kc_store_relaxed(&co->claim, KC_CLAIM_OPEN); /* so nobody is its owner: see runs_at_once */
+        kc_store_relaxed(&co->claim, KC_CLAIM_OPEN);
         coro_make_frame(co);
     }
     return co;
 }
 
-kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp)
+kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
+                       unsigned stack_class, uint64_t fp)
 {
     kc_block_t *block;
     kc_stack_t stack;
 
     if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) || t->next_id == t->end_id ||
-        !kc__stack_take(&t->stacks, stack_size, &stack))
+        !kc__stack_take(&t->stacks, stack_class, &stack))
         return task_with_care(t, task, stack_size, fp);
     block = kc__block_get(&t->blocks);
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
-    block_init(co, KC_CORO_TASK, KCORO_READY);
-    kc_store_relaxed(&co->claim, KC_CLAIM_OPEN); /* so nobody is its owner: see runs_at_once */
+    block_init(co, KC_CORO_TASK, KCORO_READY, KC_CLAIM_OPEN);
     co->stack = stack;
     co->fn = NULL;
     co->task = task;
@@ -709,8 +704,7 @@ kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64
     if (!block)
         return NULL;
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
-    block_init(co, KC_CORO_TASK, KCORO_RUNNING);
-    kc_store_relaxed(&co->claim, KC_CLAIM_OPEN);
+    block_init(co, KC_CORO_TASK, KCORO_RUNNING, KC_CLAIM_OPEN);
     co->stack = me->stack;
     co->fn = NULL;
     co->task = task;

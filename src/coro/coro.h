@@ -92,8 +92,10 @@ _Static_assert(offsetof(struct kcoro, tool) + sizeof(kc_tool_t) <= KC_CACHE_LINE
 /* Fills a block as the root of a thread: RUNNING, no stack of its own. */
 void kc__coro_root(kc_thread_t *t, kc_block_t *block);
 
-/* A coroutine for the scheduler layer, READY to be switched to. NULL: no memory. */
-kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size, uint64_t fp);
+/* A coroutine for the scheduler layer, READY to be switched to, with a stack of so many bytes,
+ * which is of this class. NULL: no memory. */
+kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
+                       unsigned stack_class, uint64_t fp);
 
 /* me, whose state is set, leaves for `to`, which may be itself; returns 0 when it runs again, on
  * whatever thread. Call it last: what returns after a switch is mispredicted
@@ -116,9 +118,19 @@ void kc__coro_set_result(kcoro_t *co, int rc);
 void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
                           void *arg);
 
-/* The same, and me never comes back. */
+/* The same, and me never comes back. The second without tools. */
 _Noreturn void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to,
                                     void (*then)(void *arg), void *arg);
+
+KC_INLINE _Noreturn void kc__coro_switch_last_plainly(kc_thread_t *t, kcoro_t *to,
+                                                      void (*then)(void *arg), void *arg)
+{
+    KC_CHECK(!kc__tools);
+    kc_store_relaxed(&to->state, KCORO_RUNNING);
+    t->current = to;
+    t->left_from = NULL; /* it will not return, so nothing of it is predicted */
+    kc__switch_last(to->sp, then, arg);
+}
 
 /*
  * me is a scheduler's coroutine whose body has returned. Another one, for this task, that could go

@@ -21,12 +21,14 @@ enum {
     KC_SLAB_SLOTS = 64,
 };
 
+typedef struct {
+    uint32_t count;
+    kc_stack_t stack[KC_STACK_CACHE];
+} kc_stack_pile_t;
+
 /* Warm stacks of one thread; the top of each pile was used last. All zero is empty. */
 typedef struct {
-    struct {
-        uint32_t count;
-        kc_stack_t stack[KC_STACK_CACHE];
-    } pile[KC_STACK_CLASSES];
+    kc_stack_pile_t pile[KC_STACK_CLASSES];
     bool lazy; /* its thread calls kc__stack_cool when it has the time */
 } kc_stack_cache_t;
 
@@ -61,18 +63,21 @@ KC_INLINE unsigned kc__stack_class(size_t size)
 }
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */
-bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
+bool kc__stack_take(kc_stack_cache_t *cache, unsigned sc, kc_stack_t *out);
 int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
 #else
 
-/* One of size bytes or more, of those that the thread has. False: it has none. */
-KC_INLINE bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+/* One of class sc, of those that the thread has. False: it has none. */
+KC_INLINE bool kc__stack_take(kc_stack_cache_t *cache, unsigned sc, kc_stack_t *out)
 {
-    unsigned sc = kc__stack_class(size);
-
-    if (kc_unlikely(sc >= KC_STACK_CLASSES || cache->pile[sc].count == 0))
+    if (kc_unlikely(sc >= KC_STACK_CLASSES))
         return false;
-    *out = cache->pile[sc].stack[--cache->pile[sc].count];
+    kc_stack_pile_t *pile = &cache->pile[sc];
+    uint32_t count = pile->count;
+    if (kc_unlikely(count == 0))
+        return false;
+    pile->count = count - 1;
+    *out = pile->stack[count - 1];
     return true;
 }
 
@@ -80,7 +85,9 @@ KC_INLINE bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *
  * */
 KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 {
-    return kc__stack_take(cache, size, out) ? 0 : kc__stack_get_other(cache, size, out);
+    return kc__stack_take(cache, kc__stack_class(size), out)
+               ? 0
+               : kc__stack_get_other(cache, size, out);
 }
 
 #endif
@@ -97,10 +104,14 @@ KC_INLINE bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     unsigned sc = kc__stack_slab(stack)->size_class;
 
-    if (kc_unlikely(sc > KC_STACK_SMALL || cache->pile[sc].count >= KC_STACK_CACHE - 1 ||
-                    kc_load_relaxed(&kc__os_debug_mode) != 0))
+    if (kc_unlikely(sc > KC_STACK_SMALL || kc_load_relaxed(&kc__os_debug_mode) != 0))
         return false;
-    cache->pile[sc].stack[cache->pile[sc].count++] = stack;
+    kc_stack_pile_t *pile = &cache->pile[sc];
+    uint32_t count = pile->count;
+    if (kc_unlikely(count >= KC_STACK_CACHE - 1))
+        return false;
+    pile->count = count + 1;
+    pile->stack[count] = stack;
     return true;
 }
 

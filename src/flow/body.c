@@ -84,7 +84,7 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
         return -ECANCELED;
     }
     size_t size = ext && ext->stack ? ext->stack : s->stack_size;
-    kcoro_t *co = kc__coro_task(t, task, size, s->fp_control);
+    kcoro_t *co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
     if (kc_unlikely(!co))
         return -ENOMEM;
     task->co = co;
@@ -111,7 +111,7 @@ static int task_start(kc_task_t *task)
 
     if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK))))
         return start_with_care(task);
-    kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->fp_control);
+    kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
     if (kc_unlikely(!co))
         return -ENOMEM;
     task->co = co; /* before BODY can be seen */

@@ -331,17 +331,6 @@ KC_INLINE bool is_simple(const kc_job_t *j)
     return j->code == 0 && !kc__job_ext_of(j);
 }
 
-int kc__job_result(const kc_job_t *j)
-{
-    uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
-
-    if (word & KC_WORD_DONE_FAILED)
-        return j->code;
-    if (word & KC_WORD_DONE_CANCELLED)
-        return j->reason ? j->reason : -ECANCELED;
-    return 0;
-}
-
 /* Under the lock: claims all who wait, and appends them to a list. Returns its new end. */
 static kc_link_t **claim_waiters(kc_job_t *j, kc_link_t **end)
 {
@@ -474,12 +463,9 @@ KC_INLINE void tell_end(kc_job_t *j, uint64_t done)
 }
 
 /* The same, of one who has waited for j: co, which does not run yet; NULL: a plain thread. */
-KC_INLINE void tell_wake(kc_job_t *j, const kcoro_t *co)
+static KC_NOINLINE void record_wake(kc_job_t *j, const kcoro_t *co)
 {
-    kc_sched_t *s = kc__job_sched(j);
-
-    kc__count(s, KC_COUNT_WAKES);
-    KC_TRACE(s, .kind = KC_EVENT_WAIT_WAKE, .job = (uintptr_t)j,
+    KC_TRACE(kc__job_sched(j), .kind = KC_EVENT_WAIT_WAKE, .job = (uintptr_t)j,
              .other = co ? (uintptr_t)co->task : 0);
 }
 
@@ -510,7 +496,8 @@ static void job_end(kc_job_t *j, uint64_t done)
         while (claimed) {
             kc_wait_t *w = kc__wait_of(claimed);
             claimed = claimed->next;
-            tell_wake(j, w->co);
+            kc__count(kc__job_sched(j), KC_COUNT_WAKES);
+            record_wake(j, w->co);
             kc__wait_wake(w);
         }
         if (kc_unlikely(kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED)))
@@ -519,6 +506,27 @@ static void job_end(kc_job_t *j, uint64_t done)
         kc__job_unref(j);
         j = parent;
     }
+}
+
+/*
+ * The same of one that is sealed, without an extension, on the thread of its body: what most ends
+ * are, in a few instructions. True: its parent has more to wait for, and nobody looks at that.
+ */
+KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
+{
+    kc_worker_t *w = kc__worker();
+    kc_job_t *parent = j->parent;
+    uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
+
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)) ||
+        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED | KC_JOB_COUNTED)) ||
+        (seen & KC_WORD_COUNT) == 1 || is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
+        !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
+        return false;
+    kc__worker_count(w, done == KC_WORD_DONE ? KC_COUNT_COMPLETED : KC_COUNT_CANCELLED);
+    ring_remove(parent, j);
+    kc__job_unlock_to(parent, seen - 1);
+    return true;
 }
 
 /* The last in the count goes; *seen is the word. False: it is another one now. */
@@ -619,10 +627,12 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     if (!l || l->next != l)
         return t->root; /* where nothing runs that could want the lock */
     kc_wait_t *w = kc__wait_of(l);
-    if (!w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+    if (!w->co || w->worker != t->worker || !kc__wait_claim_here(w, 0))
         return t->root;
     j->waiters = l->next = NULL; /* it was the only one */
-    tell_wake(j, w->co);
+    kc__worker_count(t->worker, KC_COUNT_WAKES);
+    if (kc_unlikely(kc__worker_cares(t->worker, KC_CARE_TRACE)))
+        record_wake(j, w->co);
     return w->co;
 }
 
@@ -635,7 +645,10 @@ void kc__job_body_gone(kc_job_t *j)
     } else if (kc_likely(!j->waiters && is_simple(j))) {
         uint64_t done = outcome(j, word);
         kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | done);
-        job_end(j, done);
+        if (kc_likely(end_quickly(j, done)))
+            kc__job_unref(j);
+        else
+            job_end(j, done);
     } else {
         job_end(j, 0);
     }

@@ -4,8 +4,9 @@
  *
  * Legend: I immutable while in use, O the thread of its body, A atomic, L the job's lock.
  *
- * ORDER    id  site  operation     pairs with  carries
- *          J7  ext   load_acquire  job.c J7    its contents
+ * ORDER    id  site    operation     pairs with  carries
+ *          J5  result  load_acquire  word.h J2   code and reason
+ *          J7  ext     load_acquire  job.c J7    its contents
  */
 #ifndef KC_FLOW_JOB_H
 #define KC_FLOW_JOB_H
@@ -15,6 +16,8 @@
 #include "sched/sched.h"
 
 #include <kcoro/job.h>
+
+#include <errno.h>
 
 /* block.flags, beside the KC_JOB_* of kcoro/job.h: what kind of job it is. */
 enum {
@@ -228,7 +231,16 @@ void kc__job_ref(kc_job_t *j);
 void kc__job_unref(kc_job_t *j);
 
 /* What join gives. It is terminal. */
-int kc__job_result(const kc_job_t *j);
+KC_INLINE int kc__job_result(const kc_job_t *j)
+{
+    uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
+
+    if (kc_unlikely(word & KC_WORD_DONE_FAILED))
+        return j->code;
+    if (kc_unlikely(word & KC_WORD_DONE_CANCELLED))
+        return j->reason ? j->reason : -ECANCELED;
+    return 0;
+}
 
 /* Gives up the last one in the count, and ends the job. False: it is not the last. */
 bool kc__job_release_last(kc_job_t *j, uint64_t clear);

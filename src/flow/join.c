@@ -46,7 +46,7 @@ static bool is_below(kc_job_t *j, const kc_job_t *top)
 /* ---- join ----------------------------------------------------------------------------------- */
 
 /* Queues w with those who wait for j. False: it has ended. */
-KC_INLINE bool enqueue(kc_job_t *j, kc_wait_t *w)
+KC_INLINE bool enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
@@ -57,7 +57,7 @@ KC_INLINE bool enqueue(kc_job_t *j, kc_wait_t *w)
         kc__wait_link(&j->waiters, &w->link);
     kc__job_unlock_to(j, word | (waits ? KC_WORD_WAITERS : 0));
     if (waits) {
-        kc__count(s, KC_COUNT_WAITS);
+        kc__count_on(t->worker, s, KC_COUNT_WAITS);
         KC_TRACE(s, .kind = KC_EVENT_WAIT_REGISTER, .at = at, .job = (uintptr_t)j,
                  .other = w->co ? (uintptr_t)w->co->task : 0);
     }
@@ -87,7 +87,7 @@ static KC_NOINLINE void join_firmly(kc_job_t *j)
     kc_wait_t w;
 
     kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
-    if (enqueue(j, &w))
+    if (enqueue(kc__thread(), j, &w))
         (void)kc__wait_commit(&w, KC_FOREVER);
 }
 
@@ -112,7 +112,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
         return kc__job_result(j);
     kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN, j);
-    if (!enqueue(j, &w))
+    if (!enqueue(t, j, &w))
         return kc__job_result(j);
     int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))

@@ -129,6 +129,11 @@ void kc__wait_wake(kc_wait_t *w);
 void kc__wait_link(kc_link_t **ring, kc_link_t *l);
 void kc__wait_unlink(kc_link_t **ring, kc_link_t *l);
 
+KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
+{
+    return kc__wait_claim_own(w, rc);
+}
+
 KC_INLINE bool kc__wait_open(const kc_wait_t *w)
 {
     return kc_load_relaxed(&w->word) == 0;
@@ -245,17 +250,22 @@ KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
     return true;
 }
 
-/* The same for the only one beside the wait's own thread that can claim it: the owner of the one
- * queue it is in, under the lock of that. On the wait's own thread it needs no locked operation. */
-KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
+/* The same by the only one beside the wait's own thread that can claim it: the owner of the one
+ * queue it is in, under the lock of that. Here: on that thread, where it needs no locked operation;
+ * it is a coroutine's. */
+KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
 {
-    if (!w->co || w->worker != kc__worker())
-        return kc__wait_claim(w, rc);
     if (kc_load_relaxed(&w->co->claim) < KC_CLAIM_FIRM)
         return false;
     kc_store_relaxed(&w->co->claim, KC_CLAIM_TAKEN);
     w->rc = rc;
     return true;
+}
+
+/* The same on any thread. */
+KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
+{
+    return w->co && w->worker == kc__worker() ? kc__wait_claim_here(w, rc) : kc__wait_claim(w, rc);
 }
 
 /* After a claim: it goes on. w may be gone when this returns. */

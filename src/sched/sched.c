@@ -185,6 +185,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
         return NULL;
     s->flags = opts->flags;
     s->stack_size = opts->stack_size ? opts->stack_size : KC_STACK_DEFAULT;
+    s->stack_class = kc__stack_class(s->stack_size);
     s->fp_control = kc__switch_fp_control();
     s->random = opts->seed;
     s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;

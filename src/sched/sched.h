@@ -188,6 +188,7 @@ struct kc_sched {
     int workers;                  /* I */
     uint32_t flags;               /* I */
     size_t stack_size;            /* I */
+    unsigned stack_class;         /* I  of that size                                          */
     uint64_t fp_control;          /* I  of the creator: what its coroutines start with        */
     uint64_t members;             /* I  idle bits of the workers                              */
     char name[32];                /* I */
@@ -236,14 +237,18 @@ KC_INLINE void kc__worker_count(kc_worker_t *w, kc_counter_t what)
     kc_store_relaxed(&w->counter[what], kc_load_relaxed(&w->counter[what]) + 1);
 }
 
-KC_INLINE void kc__count(kc_sched_t *s, kc_counter_t what)
+/* One more on any thread, whose worker is w; NULL: none. */
+KC_INLINE void kc__count_on(kc_worker_t *w, kc_sched_t *s, kc_counter_t what)
 {
-    kc_worker_t *w = kc__worker();
-
     if (kc_likely(w && w->sched == s))
         kc__worker_count(w, what);
     else
         kc_add_relaxed(&s->counter[what], 1);
+}
+
+KC_INLINE void kc__count(kc_sched_t *s, kc_counter_t what)
+{
+    kc__count_on(kc__worker(), s, what);
 }
 
 /* Writes e into the trace of s, if it is still on. e.at is 0: now. name: of 32 bytes, or NULL. */
@@ -279,7 +284,8 @@ KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
     kc_store_relaxed(&w->running, co);
     if (kc_likely(co != NULL))
         kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
-    KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)))
+        KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
 }
 
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);

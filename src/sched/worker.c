@@ -340,6 +340,12 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
     return NULL;
 }
 
+/* Nothing has come in, and there is nothing of this kind to be thought of. */
+KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t care)
+{
+    return kc_likely(kc__mpsc_empty(&w->inbox)) && kc_likely(!kc__worker_cares(w, care));
+}
+
 /* The next turn is one like most: there is nothing to be looked at but who is ready. care: what
  * would have to be thought of. */
 KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
@@ -348,8 +354,7 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
     bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) &&
                        (turn % LOOK_EVERY == 0 || kc__worker_has_fresh(w));
 
-    return kc_likely(!fresh_first) && kc_likely(kc__mpsc_empty(&w->inbox)) &&
-           kc_likely(!kc__worker_cares(w, care));
+    return kc_likely(!fresh_first) && is_quiet(w, care);
 }
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
@@ -438,11 +443,14 @@ static KC_NOINLINE int stay(kc_worker_t *w, kcoro_t *co)
     return 0;
 }
 
-/* Nobody is ready, but a task is there that has not started. */
+/* Nobody is ready, but maybe a task is there that has not started. */
 static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
-    kcoro_t *run = start_fresh(w);
+    bool quick = kc_likely(kc__worker_next_turn(w) % LOOK_EVERY != 0) && is_quiet(w, UINT32_MAX) &&
+                 kc_likely(t->current == co);
+    kc_task_t *task = quick ? pop_fresh(w) : NULL;
+    kcoro_t *run = task ? start(w, task) : NULL;
 
     return run ? take_quick_turn(t, w, co, run) : leave_with_care(t, co);
 }
@@ -452,10 +460,10 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     kc_worker_t *w = t->worker;
 
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    if (!w->ready.head)
+        return leave_and_start(t, co);
     if (kc_unlikely(!quick_turn(t, w, co)))
         return leave_with_care(t, co);
-    if (kc_unlikely(!w->ready.head))
-        return leave_and_start(t, co);
     kcoro_t *run = pop_ready(w);
     return kc_likely(run != co) ? take_quick_turn(t, w, co, run) : stay(w, co);
 }
@@ -571,7 +579,10 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
         to = next(w);
     to = to == t->root ? NULL : to;
     kc__worker_runs(w, to);
-    kc__coro_switch_last(t, me, to ? entry_of(to) : t->root, bury, task);
+    to = to ? entry_of(to) : t->root;
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS)))
+        kc__coro_switch_last(t, me, to, bury, task);
+    kc__coro_switch_last_plainly(t, to, bury, task);
 }
 
 /* On the next stack: the coroutine is at rest, so another thread may have it. */

@@ -83,9 +83,10 @@ bool kc__block_ready(const kc_block_cache_t *cache)
     return true;
 }
 
-bool kc__stack_take(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+bool kc__stack_take(kc_stack_cache_t *cache, unsigned sc, kc_stack_t *out)
 {
-    return kc__stack_get(cache, size, out) == 0;
+    (void)sc;
+    return kc__stack_get(cache, 0, out) == 0;
 }
 
 int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
@@ -349,7 +350,7 @@ static void reset_task(void)
 {
     reset();
     enters(0);
-    s.co = kc__coro_task(kc__thread(), NULL, 0, 0);
+    s.co = kc__coro_task(kc__thread(), NULL, 0, 0, 0);
     kcoro_retain(s.co);
 }
 
