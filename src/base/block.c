@@ -13,7 +13,8 @@
  * SHAPE    chunk: [header | block | block | ... ]  2 047 blocks, dense: a walk over 100 000 parked
  *          coroutines touches 12.5 MB and no stack page.
  *          cache (per thread, no lock): in --64--> up to two batches --> out
- *          pool (one lock): batches from caches that have more, for caches that have none
+ *          pools (one lock), one for each kind: batches from caches that have more, for caches that
+ *          have none
  *
  * WHO      cache: its thread alone. pool: L(pool_lock). magic: A, anybody at any time.
  */
@@ -41,30 +42,32 @@ typedef struct free_block {
 } free_block_t;
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static free_block_t *oldest, *newest; /* L(pool_lock)  the first blocks of batches */
-static chunk_t *kc__block_chunks;     /* L(pool_lock) newest first */
+static chunk_t *kc__block_chunks; /* L(pool_lock) newest first */
+static struct pool {
+    free_block_t *oldest, *newest; /* L(pool_lock)  the first blocks of batches */
+} pools[KC_BLOCK_KINDS];
 
-static void pool_put(kc_mpsc_node_t *first)
+static void pool_put(struct pool *pool, kc_mpsc_node_t *first)
 {
     free_block_t *batch = kc_container_of(first, free_block_t, block.link);
 
     batch->next_batch = NULL;
-    if (newest)
-        newest->next_batch = batch;
+    if (pool->newest)
+        pool->newest->next_batch = batch;
     else
-        oldest = batch;
-    newest = batch;
+        pool->oldest = batch;
+    pool->newest = batch;
 }
 
-static kc_mpsc_node_t *pool_get(void)
+static kc_mpsc_node_t *pool_get(struct pool *pool)
 {
-    free_block_t *batch = oldest;
+    free_block_t *batch = pool->oldest;
 
     if (!batch)
         return NULL;
-    oldest = batch->next_batch;
-    if (!oldest)
-        newest = NULL;
+    pool->oldest = batch->next_batch;
+    if (!pool->oldest)
+        pool->newest = NULL;
     return &batch->block.link;
 }
 
@@ -98,6 +101,17 @@ static kc_mpsc_node_t *carve(void)
     return first;
 }
 
+/* The thread has none of its own: what others of its kind have left, or of the other kind, or fresh
+ * ones. */
+static kc_mpsc_node_t *get_any(kc_block_kind_t kind)
+{
+    kc_mpsc_node_t *first = pool_get(&pools[kind]);
+
+    for (int i = 0; !first && i < KC_BLOCK_KINDS; i++)
+        first = pool_get(&pools[i]);
+    return first ? first : carve();
+}
+
 /* The oldest blocks that the thread has itself, or those that all share. */
 static void refill(kc_block_cache_t *cache)
 {
@@ -108,9 +122,7 @@ static void refill(kc_block_cache_t *cache)
         return;
     }
     pthread_mutex_lock(&pool_lock);
-    cache->out = pool_get();
-    if (!cache->out && !cache->in)
-        cache->out = carve();
+    cache->out = cache->in ? pool_get(&pools[cache->kind]) : get_any(cache->kind);
     pthread_mutex_unlock(&pool_lock);
     if (cache->out)
         return;
@@ -130,7 +142,7 @@ static void close_batch(kc_block_cache_t *cache)
 {
     if (cache->batches == 2) {
         pthread_mutex_lock(&pool_lock);
-        pool_put(cache->batch[0]);
+        pool_put(&pools[cache->kind], cache->batch[0]);
         pthread_mutex_unlock(&pool_lock);
         cache->batch[0] = cache->batch[1];
         cache->batches--;
@@ -162,9 +174,9 @@ void kc__block_cache_drain(kc_block_cache_t *cache)
     pthread_mutex_lock(&pool_lock);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i])
-            pool_put(all[i]);
+            pool_put(&pools[cache->kind], all[i]);
     pthread_mutex_unlock(&pool_lock);
-    *cache = (kc_block_cache_t){ 0 };
+    *cache = (kc_block_cache_t){ .kind = cache->kind };
 }
 
 /* Chunks stay, and so does their order from any of them on. */

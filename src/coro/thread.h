@@ -23,7 +23,8 @@ typedef struct kc_thread {
     size_t size;              /* I                                                            */
     void *signal_stack;       /* O  NULL: none of ours                                        */
     struct kc_worker *worker; /* O  the scheduler layer's; NULL: no scheduler's thread        */
-    kc_block_cache_t blocks;  /* O                                                            */
+    kc_block_cache_t blocks;  /* O  for coroutines                                            */
+    kc_block_cache_t jobs;    /* O  for jobs: the scheduler layer's                           */
     kc_stack_cache_t stacks;  /* O                                                            */
 } kc_thread_t;
 

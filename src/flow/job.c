@@ -116,7 +116,7 @@ static KC_NOINLINE void free_with_care(kc_job_t *j)
         ext_free(ext);
     if (!t)
         kc__die("no memory for the thread's state");
-    kc__block_put(&t->blocks, &j->task.block);
+    kc__block_put(&t->jobs, &j->task.block);
 }
 
 void kc__job_free(kc_job_t *j)
@@ -126,7 +126,7 @@ void kc__job_free(kc_job_t *j)
     if (kc_unlikely(kc__job_ext_of(j) || t->serial == 0))
         free_with_care(j);
     else
-        kc__block_put(&t->blocks, &j->task.block);
+        kc__block_put(&t->jobs, &j->task.block);
 }
 
 kc_job_ext_t *kc__job_ext(kc_job_t *j)

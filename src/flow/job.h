@@ -146,7 +146,7 @@ KC_INLINE kc_job_t *kc__job_live(const char *call, const void *handle)
 /* A job with one reference, not in the tree yet, by thread t. NULL: no memory. */
 KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags)
 {
-    kc_block_t *block = kc__block_get(&t->blocks);
+    kc_block_t *block = kc__block_get(&t->jobs);
 
     if (kc_unlikely(!block))
         return NULL;
