@@ -168,6 +168,12 @@ KC_INLINE kc_steal_t kc__deque_steal(kc_deque_t *d, void **out)
     return KC_STEAL_GOT;
 }
 
+/* The owner's end: a push adds one, a pop takes one away. */
+KC_INLINE int64_t kc__deque_bottom(const kc_deque_t *d)
+{
+    return kc_load_relaxed(&d->bottom);
+}
+
 /* How many there are, or were a moment ago. */
 KC_INLINE size_t kc__deque_size_hint(const kc_deque_t *d)
 {

@@ -148,6 +148,7 @@ struct kc_worker {
     uint64_t bits;      /* I  of all ways in which it may sleep                              */
     uint32_t starts;    /* O  counts tries to start something: every so often the oldest     */
     uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
+    int64_t bottom;     /* O  of the deque, when the oldest was last thought of              */
     uint64_t random;    /* O  whom to steal from                                             */
     bool searching;     /* O  counted in sched->idle                                         */
     bool works;         /* O  takes what any worker may do                                   */

@@ -14,9 +14,9 @@
  *          inbox   everything from other threads, looked at in every switch
  *
  *          next: ready, but every FRESH_EVERYth turn a task that has not started; of the deque
- *          every OLDEST_EVERYth time the oldest. So nothing that is ready waits for more than a
- *          bounded number of switches: not for those that keep yielding, waking each other, or
- *          spawning.
+ *          every OLDEST_EVERYth time the oldest, if others have come meanwhile. So nothing that is
+ *          ready waits for more than a bounded number of switches: not for those that keep
+ *          yielding, waking each other, or spawning.
  *
  * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
  *          W1  injector_taken  cas_acq_rel    W2          one worker at a time empties the injector
@@ -209,12 +209,24 @@ KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
     return NULL;
 }
 
+/* The oldest task of the deque is due, for a change. If all that has happened to it was that the
+ * newest ones were taken, then its turn comes anyway: as long as nobody adds any, they start in
+ * order, each beside its neighbour in memory. */
+static bool is_oldest_due(kc_worker_t *w)
+{
+    int64_t now = kc__deque_bottom(&w->deque);
+    bool due = w->bottom - now < OLDEST_EVERY;
+
+    w->bottom = now + due; /* then this one is not taken from there */
+    return due;
+}
+
 /* Takes out a task that has not started. NULL: there is none. */
 KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
 {
     void *any = NULL;
 
-    if (w->works && ++w->starts % OLDEST_EVERY == 0 &&
+    if (w->works && ++w->starts % OLDEST_EVERY == 0 && is_oldest_due(w) &&
         kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
         return any;
     kc_block_t *block = kc__queue_pop(&w->fresh);

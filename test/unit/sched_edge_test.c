@@ -3,6 +3,7 @@
  * sched_edge_test.c - where schedulers, generators, cleanups, pumps and failures meet.
  */
 #include "base/os.h"
+#include "flow/job.h"
 #include "sched_kit.h"
 
 #include <kcoro/job.h>
@@ -62,6 +63,29 @@ TEST(tasks_that_must_start_here_do_not_starve_those_that_may_start_anywhere)
 
     CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), submits_both, NULL), 0);
     CHECK_EQ(kc_sched_run(s), 0);
+    end(s);
+}
+
+static int leaves_a_newer_one(void *arg)
+{
+    int *left = arg;
+
+    if (kc_load_acquire(&flag))
+        return 0;
+    CHECK_GT((*left)--, 0);
+    CHECK_EQ(kc_sched_submit(kc_sched_current(), KC_WORKER, leaves_a_newer_one, arg), 0);
+    return 0;
+}
+
+TEST(the_oldest_task_starts_though_each_that_ends_leaves_a_newer_one)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+    int left = 100;
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER, set_flag, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER, leaves_a_newer_one, &left), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(kc_load_relaxed(&flag), 1);
     end(s);
 }
 
@@ -474,6 +498,64 @@ static int waits_for_event(void *event)
 {
     return kc_event_wait(event);
 }
+
+/* ---- order in memory ------------------------------------------------------------------------ */
+
+enum { FAMILY = 1000, ROUNDS = 12 };
+
+static struct {
+    kcoro_t *co[FAMILY];
+    size_t in;
+} family;
+
+static int stays(void *arg)
+{
+    (void)arg;
+    family.co[family.in++] = kcoro_current();
+    return kc_sleep(KC_FOREVER);
+}
+
+/* Of those that come one after the other, so many are not neighbours in memory. */
+static size_t torn(const void *const *at, size_t n)
+{
+    size_t count = 0;
+
+    for (size_t i = 1; i < n; i++) {
+        ptrdiff_t far = (const char *)at[i] - (const char *)at[i - 1];
+        count += far != KC_BLOCK_SIZE && far != -KC_BLOCK_SIZE;
+    }
+    return count;
+}
+
+static int families(void *arg)
+{
+    kc_job_t *job[FAMILY];
+
+    (void)arg;
+    for (int round = 0; round < ROUNDS; round++) {
+        family.in = 0;
+        for (size_t i = 0; i < FAMILY; i++)
+            CHECK_EQ(kc_launch_job(stays, NULL, NULL, &job[i]), 0);
+        while (family.in < FAMILY)
+            CHECK_EQ(kc_yield(), 0);
+        CHECK_LE(torn((const void *const *)job, FAMILY), FAMILY / 10);
+        CHECK_LE(torn((const void *const *)family.co, FAMILY), FAMILY / 10);
+        for (size_t i = FAMILY; i-- > 0;)
+            kc_job_drop(job[i]);
+        while (kc__job_current()->children)
+            CHECK_EQ(kc_yield(), 0);
+    }
+    return 0;
+}
+
+TEST(neighbours_in_the_tree_stay_neighbours_in_memory_however_many_come_and_go)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
+
+    CHECK_EQ(kc_run(families, NULL, &opts), 0);
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
 
 enum { MANY = 1500 };
 
