@@ -6,7 +6,8 @@
  *          operation, and which store a load reads. Given the choices, it is deterministic. So the
  *          tree of all executions is walked depth first by running the model from its start with a
  *          prefix of choices kept, the last one of it advanced, and zeros from there on (stateless
- *          search; bounded preemptions after Musuvathi and Qadeer). Only the choices are kept.
+ *          search; bounded preemptions after Musuvathi and Qadeer). Only the choices are kept, and
+ *          the hashes of states: what follows from one that was met before is cut (prune.h).
  *
  * SHAPE    location  history[0], [1], ...: its stores in modification order; [0] is the first value
  *          store     a value, and the view that goes with it to who reads it with acquire
@@ -33,15 +34,17 @@
  *          start. What is freed stays so until setup puts it back.
  *
  * WHY NOT  Partial-order reduction: with a bound on preemptions it is unsound unless done with
- *          care, and our models are small. A scheduler coroutine: the choosing thread switches
+ *          care, and most ways that lead to one state differ in old values that were read, not in
+ *          the order of threads. A scheduler coroutine: the choosing thread switches
  *          directly to the next, and most of the time there is no switch at all.
  */
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
 #include "model.h"
 
-#include "fiber.h"
 #include "harness.h"
+#include "inside.h"
+#include "prune.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -49,84 +52,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-enum {
-    THREADS = 8,
-    LOCATIONS = 64,
-    STORES = 256, /* per location and execution */
-    CHOICES = 4096,
-    FREES = 8,
-    SLOTS = 256,    /* of the hash table of addresses */
-    SLOW_BOUND = 2, /* where a tool makes it slow: the rest is for the plain build */
-    STACK_SIZE = 256 * 1024
-};
-
-struct view {
-    int16_t at[LOCATIONS];
-    int16_t clock[THREADS];
-};
-
-struct store {
-    uint64_t value;
-    struct view view;
-};
-
-struct location {
-    const void *address;
-    const char *name;
-    int id; /* its index */
-    size_t size;
-    unsigned execution; /* the rest is of this execution */
-    int stores;         /* 0: plain data */
-    int writer;
-    int16_t write_clock, read_clock[THREADS]; /* read: of an atomic, the last use of any kind */
-    struct store history[STORES];
-};
-
-struct thread {
-    struct fiber fiber;
-    const struct model_thread *is;
-    enum { READY, WAITING, BLOCKED, FINISHED } state;
-    bool yields;          /* another thread may go on at no cost */
-    uint64_t watched;     /* locations read since the last model_spin */
-    const void *block_on; /* BLOCKED: the futex */
-    struct view now, seen, fenced;
-};
-
-static struct {
-    struct model_options options;
-    struct model_result result;
-    void (*setup)(void), (*check)(void);
-    unsigned generation, execution;
-    int bound, preempted, steps, max_steps;
-    bool inside;  /* in an execution: setup, the threads, check */
-    bool running; /* the threads */
-    bool tracing, fibers_made;
-    FILE *out;
-
-    int length, depth; /* of the choices: known, used so far in this execution */
-    struct choice {
-        uint16_t taken, count;
-    } choices[CHOICES];
-
-    int frees; /* so many objects are gone in this execution */
-    uintptr_t freed[FREES], freed_size[FREES];
-
-    int count;
-    struct thread *current, threads[THREADS];
-    struct view sc;
-    struct fiber main;
-    jmp_buf outside; /* for failures in setup and check */
-
-    int locations;
-    uint8_t slots[SLOTS]; /* index of a location + 1 */
-    struct location location[LOCATIONS];
-} m;
-
-static char stacks[THREADS][STACK_SIZE] __attribute__((aligned(64)));
-
-/* The model itself is at fault: nothing to explore. */
-#define misused(...) (fprintf(stderr, __VA_ARGS__), abort())
 
 /* ---- failures: the execution is left where it is, and its stacks with it ------------------- */
 
@@ -159,11 +84,14 @@ static int choose(int count)
         return 0;
     if (m.depth == CHOICES)
         model_fail("more than %d choices in one execution", CHOICES);
-    struct choice *c = &m.choices[m.depth++];
-    if (m.depth > m.length) {
-        m.length = m.depth;
-        *c = (struct choice){ 0, (uint16_t)count };
+    if (m.depth == m.length) {
+        m.choices[m.depth].state = 0;
+        if (state_is_known())
+            execution_cut();
+        m.choices[m.length++].taken = 0;
+        m.choices[m.depth].count = (uint16_t)count;
     }
+    struct choice *c = &m.choices[m.depth++];
     if (c->count == 0) /* of a schedule that was given */
         c->count = (uint16_t)count;
     if (c->count != count || c->taken >= count)
@@ -198,7 +126,7 @@ static void choices_parse(const char *from)
     m.bound = (int)strtol(from, &end, 10);
     for (m.length = 0; *end && m.length < CHOICES; m.length++) {
         from = end + 1;
-        m.choices[m.length] = (struct choice){ (uint16_t)strtoul(from, &end, 10), 0 };
+        m.choices[m.length] = (struct choice){ .taken = (uint16_t)strtoul(from, &end, 10) };
         if (end == from && *end)
             misused("not a schedule: %s\n", from);
     }
@@ -207,7 +135,7 @@ static void choices_parse(const char *from)
 /* The next thread to run; NULL when all have finished. The first choice is to go on as before. */
 static struct thread *next_thread(void)
 {
-    struct thread *me = m.current, *able[THREADS];
+    struct thread *me = m.current, *able[THREADS] = { 0 };
     bool can_go_on = me && me->state == READY;
     const char *stuck = NULL;
     int count = 0;
@@ -247,9 +175,10 @@ static void schedule(void)
 /* What a thread's fiber does: one execution after the other. */
 static void thread_main(void)
 {
-    struct thread *me = m.current;
-
     for (;;) {
+        _setjmp(m.current->home);
+        struct thread *me = m.current;
+        me->started = true;
         me->is->run(me->is->arg);
         me->state = FINISHED;
         schedule();
@@ -685,7 +614,7 @@ static void execution_reset(void)
     for (int i = 0; i < m.count; i++) {
         struct thread *t = &m.threads[i];
         t->state = READY;
-        t->yields = false;
+        t->yields = t->started = false;
         t->watched = 0;
         t->now = t->seen = t->fenced = nothing;
         t->now.clock[i] = 1;
@@ -694,6 +623,9 @@ static void execution_reset(void)
 
 static void execute(void)
 {
+    if (m.prunes)
+        data_keep();
+    m.cut = false;
     execution_reset();
     for (int i = 0; !m.fibers_made && i < m.count; i++)
         fiber_make(&m.threads[i].fiber, &m.main, stacks[i], STACK_SIZE, thread_main);
@@ -702,11 +634,13 @@ static void execute(void)
     if (_setjmp(m.outside) == 0) {
         if (m.setup)
             m.setup();
+        if (m.prunes && m.spans == 0)
+            data_remember();
         m.running = true;
         m.current = NULL;
         schedule();
         m.running = false;
-        if (m.check && !m.result.failed)
+        if (m.check && !m.result.failed && !m.cut)
             m.check();
     }
     m.inside = false;
@@ -787,11 +721,13 @@ struct model_result model_explore(struct model_options options, const struct mod
         execute_traced();
         return m.result;
     }
+    prune_begin(!kc_test_under_asan() && !options.all && !getenv("MODEL_ALL"));
     do {
         execute();
         m.result.executions++;
         m.result.exhausted = !m.result.failed && !choices_advance();
     } while (!m.result.failed && !m.result.exhausted && m.result.executions < most);
+    prune_end();
     m.result.seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     choices_print(m.result.schedule, sizeof m.result.schedule);
     if (m.result.failed && (!options.quiet || getenv("MODEL_TRACE")))

@@ -21,7 +21,8 @@
  *          after each. In both, and outside of model_explore, atomic operations act on memory
  *          directly. All runs on one system thread, so a model may keep ordinary variables for its
  *          own bookkeeping: nothing else runs between two atomic operations. Data under test goes
- *          through model_read and model_write.
+ *          through model_read and model_write. What a model changes is static, or local to its
+ *          threads: elsewhere the checker does not see that two states differ, and cuts (prune.h).
  *
  * LIMITS   What the simulated memory leaves out stands in the head of model.c.
  */
@@ -65,12 +66,13 @@ struct model_options {
     const char *replay;
     /* Thread i goes on: sets what the sources keep in thread-local variables. NULL: nothing. */
     void (*enters)(int i);
+    bool all;   /* states that are known are walked again, as if the environment has MODEL_ALL */
     bool quiet; /* no trace of a failure, unless the environment has MODEL_TRACE */
 };
 
 struct model_result {
-    uint64_t executions;
-    bool exhausted; /* everything within the bound was seen */
+    uint64_t executions; /* those that were cut, too */
+    bool exhausted;      /* everything within the bound was seen */
     bool failed, replayed;
     bool weakened;   /* the operation to weaken was met */
     int preemptions; /* the bound */
@@ -135,12 +137,13 @@ struct model_site {
 };
 #define MODEL_SITE(operand_, name_, order_)                                                       \
     __extension__({                                                                               \
-        static struct model_site site_ = { .file = __FILE__,                                      \
-                                           .func = __func__,                                      \
-                                           .line = __LINE__,                                      \
-                                           .operand = operand_,                                   \
-                                           .name = name_,                                         \
-                                           .order = order_ };                                     \
+        static __attribute__((                                                                    \
+            section("model_sites"))) struct model_site site_ = { .file = __FILE__,                \
+                                                                 .func = __func__,                \
+                                                                 .line = __LINE__,                \
+                                                                 .operand = operand_,             \
+                                                                 .name = name_,                   \
+                                                                 .order = order_ };               \
         &site_;                                                                                   \
     })
 /* An expression whose value may go unused, as a function's may. */
