@@ -462,7 +462,7 @@ TEST(a_grandchild_is_refused_or_told)
 
 TEST(each_first_cancel_returns_when_all_is_marked)
 {
-    passes(&both, 1);
+    passes(&both, 3);
 }
 
 TEST(a_body_never_starts_or_reads_its_notice)
@@ -492,12 +492,12 @@ TEST(a_child_that_starts_elsewhere_is_told_by_a_notice)
 
 TEST(a_failure_counts_more_than_a_cancel)
 {
-    passes(&fail, 2);
+    passes(&fail, 3);
 }
 
 TEST(who_has_joined_a_child_that_fails_finds_itself_cancelled)
 {
-    passes(&blames, 2);
+    passes(&blames, 3);
 }
 
 TEST(control_j1_torn_gives_the_lock_to_two)

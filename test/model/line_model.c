@@ -633,12 +633,12 @@ TEST(who_waits_for_a_time_gets_the_mutex_or_leaves_the_line)
 
 TEST(a_new_one_takes_the_mutex_only_if_it_is_free)
 {
-    passes(&overtake, 2);
+    passes(&overtake, 3);
 }
 
 TEST(one_leaves_the_line_while_another_gets_the_mutex)
 {
-    passes(&leave, 2);
+    passes(&leave, 3);
 }
 
 TEST(the_last_one_frees_the_mutex)
@@ -654,12 +654,12 @@ TEST(no_signal_is_missed_and_who_has_waited_frees_all)
 
 TEST(a_condition_for_a_time_comes_back_with_the_mutex)
 {
-    passes(&give_up, 2);
+    passes(&give_up, 3);
 }
 
 TEST(a_permit_that_one_does_not_take_goes_to_the_other)
 {
-    passes(&permit, 2);
+    passes(&permit, 3);
 }
 
 TEST(who_has_waited_frees_the_semaphore)
@@ -689,7 +689,7 @@ TEST(who_has_waited_frees_the_event)
 
 TEST(an_event_reset_at_once_leaves_nobody_in_line)
 {
-    passes(&late, 2);
+    passes(&late, 3);
 }
 
 TEST(one_of_two_calls_the_function_and_both_see_it)

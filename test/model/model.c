@@ -443,11 +443,11 @@ bool model__cas(struct model_site *site, void *p, size_t size, void *expected, u
         return old == wanted;
     }
     struct location *loc = location_of(p, size, true);
-    int newest = loc->stores - 1, able[STORES], count = 0;
-    for (int at = newest; at >= t->now.at[loc->id]; at--)
-        if (at == newest || loc->history[at].value != wanted)
-            able[count++] = at;
-    int at = able[choose(count)];
+    int newest = loc->stores - 1, at = newest, count = 1;
+    for (int i = t->now.at[loc->id]; i < newest; i++)
+        count += loc->history[i].value != wanted;
+    for (int older = choose(count); older > 0; older -= loc->history[at].value != wanted)
+        at--;
     const struct store *read = &loc->history[at];
     observe(t, loc, at, site->order_now);
     if (read->value != wanted) {
@@ -583,7 +583,7 @@ void model__wake(struct model_site *site, const void *p, int n)
         return;
     step(site);
     for (; n > 0; n--) {
-        struct thread *asleep[THREADS];
+        struct thread *asleep[THREADS] = { 0 };
         int count = 0;
         for (int i = 0; i < m.count; i++)
             if (m.threads[i].state == BLOCKED && m.threads[i].block_on == p)

@@ -160,7 +160,7 @@ TEST(what_is_cut_was_seen)
     if (kc_test_under_asan())
         SKIP("nothing is cut here");
     CHECK(whole && cut);
-    for (long i = 0; i < kc_test_rounds(200); i++) {
+    for (long i = 0; i < kc_test_rounds(kc_test_under_emulation() ? 20 : 200); i++) {
         int count = 2 + (int)(kc_test_random(&random) % 2);
         int bound = count == 2 ? MODEL_UNBOUNDED : 1 + (int)(kc_test_random(&random) % 3);
         draw(&random);

@@ -281,12 +281,12 @@ TEST(two_selects_that_begin_at_different_channels_meet_once)
 
 TEST(a_select_is_ended_by_a_sender_or_by_a_close)
 {
-    passes(&close, 1);
+    passes(&close, 2);
 }
 
 TEST(a_select_that_claims_itself_is_passed_by)
 {
-    passes(&itself, 1);
+    passes(&itself, 2);
 }
 
 TEST(a_select_is_ended_by_a_sender_or_by_its_time)
@@ -296,12 +296,12 @@ TEST(a_select_is_ended_by_a_sender_or_by_its_time)
 
 TEST(a_select_meets_another_and_not_itself)
 {
-    passes(&both, 2);
+    passes(&both, 3);
 }
 
 TEST(a_select_whose_item_was_taken_gets_the_next)
 {
-    passes(&taken, 2);
+    passes(&taken, 3);
 }
 
 TEST(two_selects_that_try_again_meet)
