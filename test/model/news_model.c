@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * news_model.c - two windows of a few instructions in cancel.c, news.c and join.c: what gets lost.
+ *
+ * WHAT     The world is that of job_model.c, with the real news.c and join.c. A signal is only what
+ *          it was told; the wait of who joins ends as in wait.c, by the end or by a notice.
+ *
+ * SHAPE    listen   a job's signal is made while its parent's cancel tells it, with others like it,
+ *                   under the parent's lock: it has TERMINATE
+ *          join     a body joins a child that fails, and tells its parent so just then: who had
+ *                   begun before it was cancelled gets the child's code
+ *
+ * ORDER    J1 to J5 in word.h, J7 in job.c, X1 and X2 in cancel.c.
+ *
+ * CONTROLS As in job_model.c. Both stand in for what the sources once did.
+ */
+#define MODEL_OF_NEWS
+#include "flow/job.h"
+#include "model.h"
+
+/* Wrong: whether a child has an extension is looked up before its lock is taken. */
+static bool looks_too_early;
+static const kc_job_t *looked_at;
+static kc_job_ext_t *looked_up;
+
+static bool word_try(kc_task_t *task, uint64_t seen, uint64_t word)
+{
+    const kc_job_t *j = kc_container_of(task, kc_job_t, task);
+    kc_job_ext_t *ext = looks_too_early ? kc__job_ext_of(j) : NULL;
+    bool taken = kc__word_try(task, seen, word);
+
+    if (taken && looks_too_early) {
+        looked_at = j;
+        looked_up = ext;
+    }
+    return taken;
+}
+
+static kc_job_ext_t *ext_of(const kc_job_t *j)
+{
+    if (looked_at != j)
+        return kc__job_ext_of(j);
+    looked_at = NULL;
+    return looked_up;
+}
+
+#define kc__word_try word_try
+#define kc__job_ext_of ext_of
+#include "job_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
+#undef kc__job_ext_of
+#define s its_sched    /* ours is the world */
+#include "flow/news.c" /* NOLINT(bugprone-suspicious-include) */
+#undef s
+
+static bool found_stopped; /* who joins was cancelled before it began */
+static int commits(kc_wait_t *w);
+
+static bool stopped(const kc_job_t *j)
+{
+    bool is = kc__job_stopped(j);
+
+    found_stopped = found_stopped || is;
+    return is;
+}
+
+/* Wrong: a child that has not ended has not failed, though nothing can change that any more. */
+static bool waits_to_be_shown;
+static const uint64_t count_bits = KC_WORD_COUNT;
+
+#define s its_sched
+#define enqueue join_enqueue
+#define kc__job_stopped stopped
+#define kc__wait_commit_on(t, w, deadline) ((void)(t), (void)(deadline), commits(w))
+#undef KC_WORD_COUNT
+#define KC_WORD_COUNT (waits_to_be_shown && !(word & KC_WORD_DONE) ? UINT64_MAX : count_bits)
+#include "flow/join.c" /* NOLINT(bugprone-suspicious-include) */
+#undef enqueue
+#undef s
+
+/* ---- signals: what they were told ----------------------------------------------------------- */
+
+static kc_job_ext_t extension;
+static struct kc_news news;
+static int told_so; /* TERMINATE was fired, or was there from the beginning */
+static char the_signal;
+
+kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner)
+{
+    (void)ops, (void)owner;
+    return (kc_signal_t *)&the_signal;
+}
+
+void kc__signal_preset(kc_signal_t *of, kc_sigset_t bits)
+{
+    model_assert(of && bits == KC_SIG_TERMINATE);
+    told_so++;
+}
+
+kc_sigset_t kc__signal_fire(kc_signal_t *of, kc_sigset_t bits)
+{
+    kc__signal_preset(of, bits);
+    return bits;
+}
+
+void kc__signal_disown(kc_signal_t *of)
+{
+    (void)of;
+}
+
+void kc_signal_release(kc_signal_t *of)
+{
+    model_assert(!of); /* one thread asks for it */
+}
+
+bool kc__signal_in_handler(void)
+{
+    return false;
+}
+
+/* ---- what they call, and these models do not come to ---------------------------------------- */
+
+int kc_slot_bind(kc_slot_t *slot, kc_signal_t *of, kc_sigset_t filter)
+{
+    (void)slot, (void)of, (void)filter;
+    model_fail("a slot is bound");
+}
+
+void kc_slot_unbind(kc_slot_t *slot)
+{
+    (void)slot;
+    model_fail("a slot is taken off");
+}
+
+bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *arg)
+{
+    (void)slot, (void)bit, (void)fn, (void)arg;
+    model_fail("a handler is set");
+}
+
+int kc_slot_chain(kc_slot_t *slot, kc_signal_t *to)
+{
+    (void)slot, (void)to;
+    model_fail("a chain is made");
+}
+
+int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t **out)
+{
+    (void)fn, (void)arg, (void)opts, (void)out;
+    model_fail("a job is launched");
+}
+
+/* ---- waits that a cancel ends --------------------------------------------------------------- */
+
+void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+{
+    kc__wait_begin_firm(w, kind, object);
+    w->co = &s.co[0];
+}
+
+/* The body's: its thread reads its notices meanwhile. */
+static int commits(kc_wait_t *w)
+{
+    kc_task_t *task = &s.job[PARENT].task;
+
+    task->wait = w;
+    kc_store_relaxed(&task->kind, KC_WAIT_JOIN);
+    while (kc_load_acquire(&w->word) != KC_DONE) {
+        model_wait_until(kc_load_acquire(&w->word) == KC_DONE ||
+                         !kc__mpsc_empty(&kc__worker()->inbox));
+        read_inbox();
+        if (s.stopped && kc__wait_claim_own(w, -ECANCELED)) {
+            s.claimed[slot_of(w)] = 0; /* the next one may be in its place */
+            break;
+        }
+    }
+    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
+    return model_read(&w->rc);
+}
+
+/* ---- the threads ---------------------------------------------------------------------------- */
+
+/* The child waits on this thread, and has no children, shields or leases. */
+static void cancels_parent(int job)
+{
+    kc__job_cancel(&s.job[job], REASON, KC_BY_USER);
+}
+
+static void listens(int job)
+{
+    model_assert(own_signal(&s.job[job]) == (kc_signal_t *)&the_signal);
+}
+
+static void joins_child(int job)
+{
+    kc_job_t *j = &s.job[PARENT], *child = &s.job[job];
+    int rc = join(child, KC_FOREVER);
+
+    model_assert(rc == CODE || (rc == -ECANCELED && found_stopped));
+    model_assert((kc__job_word(child) & KC_WORD_DONE) && (kc__job_word(j) & KC_WORD_STOP));
+    kc__job_unref(child);
+    kc__job_release(j, KC_WORD_BODY);
+    read_until_done(j);
+}
+
+/* Its code is set already. */
+static void child_fails(int job)
+{
+    kc__job_release(&s.job[job], 0);
+}
+
+/* ---- the models ----------------------------------------------------------------------------- */
+
+static void reset_news(void)
+{
+    reset();
+    memset(&extension, 0, sizeof extension);
+    memset(&news, 0, sizeof news);
+    looked_at = NULL;
+    told_so = 0;
+    found_stopped = false;
+}
+
+static void reset_listen(void)
+{
+    reset_news();
+    s.memory[0] = &extension;
+    s.memory[1] = &news;
+    add(ROOT, 0);
+    kc_job_t *child = add(PARENT, 0);
+    kc__wait_begin_firm(&s.wait[0], KC_WAIT_SLEEP, NULL);
+    child->task.wait = &s.wait[0];
+    kc_store_relaxed(&child->task.kind, KC_WAIT_SLEEP);
+}
+
+static void reset_join(void)
+{
+    reset_news();
+    kc_job_t *j = add(ROOT, 0);
+    kc_job_t *child = add(PARENT, 1);
+    kc_store_relaxed(&s.co[0].block.flags, KC_CORO_TASK);
+    kc__job_change(child, 0, KC_WORD_BODY);
+    child->code = CODE;
+    kc__job_ref(child);
+    kc__job_ref(j);
+}
+
+/* The child is cancelled, and whoever has its signal can see that. */
+static void check_listen(void)
+{
+    kc_job_t *child = &s.job[CHILD];
+
+    model_assert(child->task.word & KC_WORD_STOP);
+    model_assert(news.signal && told_so > 0);
+}
+
+static void check_join(void)
+{
+    kc_job_t *j = &s.job[PARENT];
+
+    enters(0);
+    model_assert(kc_job_state(j) == KC_JOB_FAILED && kc__job_result(j) == CODE);
+    kc__job_unref(j);
+    check_gone();
+}
+
+static const struct model listen = { "listen",
+                                     reset_listen,
+                                     check_listen,
+                                     2,
+                                     { { "one", cancels_parent, PARENT },
+                                       { "other", listens, CHILD } } };
+static const struct model joins = { "join",
+                                    reset_join,
+                                    check_join,
+                                    2,
+                                    { { "body", joins_child, CHILD },
+                                      { "child", child_fails, CHILD } } };
+
+const struct model_file model_file = { .enters = enters, .slow = true };
+
+TEST(a_signal_made_while_its_job_is_told_has_terminate)
+{
+    passes(&listen, 3);
+}
+
+TEST(who_joins_a_child_that_tells_of_its_failure_gets_its_code)
+{
+    passes(&joins, 2);
+}
+
+TEST(control_an_extension_that_is_looked_up_before_the_lock)
+{
+    looks_too_early = true;
+    catches(&listen, "looks_too_early", "told_so > 0");
+}
+
+TEST(control_a_failure_that_counts_only_when_it_is_shown)
+{
+    waits_to_be_shown = true;
+    catches(&joins, "waits_to_be_shown", "not true: rc == CODE");
+}
