@@ -259,16 +259,23 @@ static void empty(graph_t *g)
     kc__free(g->body);
 }
 
-/* j waits for a lock that neither a body of its scheduler has nor this thread, which runs that. Or
- * for one that it has got just now: then it is about to be woken. */
+/* A thread outside has ended this wait, and is about to send the coroutine here. */
+static bool is_being_woken(const kc_wait_t *w)
+{
+    return w->kind == KC_WAIT_PARK ? kc_load_relaxed(&w->co->gate.word) != KC_GATE_PARKED
+                                   : kc_load_relaxed(&w->co->claim) < KC_CLAIM_FIRM;
+}
+
+/* j is about to be woken, or waits for a lock that neither a body of its scheduler has nor this
+ * thread, which runs that. */
 static bool awaits_thread(const graph_t *g, const kc_job_t *j)
 {
     const kc_wait_t *w = wait_of(j);
     uint64_t owner = w ? owner_of(w) : 0;
 
-    if (owner == 0 || owner == (uint64_t)pthread_self())
-        return false;
-    return owner == (uintptr_t)w->co || !job_of_owner(g, owner);
+    if (w && is_being_woken(w))
+        return true;
+    return owner != 0 && owner != (uint64_t)pthread_self() && !job_of_owner(g, owner);
 }
 
 bool kc__stuck_on_thread(kc_sched_t *s)

@@ -2,11 +2,14 @@
 /*
  * stuck_test.c - the report of a deadlock: who waits for what, and for whom in a circle.
  */
+#include "flow/job.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -230,4 +233,57 @@ TEST_SLOW(many_waiters_for_one_lock_are_reported_in_time, 60000)
     CHECK_GT(lines_with("waits for a mutex \"accounts\""), 10);
     CHECK_EQ(lines_with("circle"), 0);
     kc_chan_release(chan);
+}
+
+/* ---- no deadlock: a thread outside is about to wake somebody --------------------------------- */
+
+static struct {
+    kc_worker_t *main;
+    kcoro_t *parked;
+    KC_ATOMIC(int) rests, taken;
+} slow;
+
+static int parks_until_woken(void *arg)
+{
+    (void)arg;
+    slow.main = kc__worker();
+    slow.parked = kcoro_current();
+    kc_store_release(&slow.rests, 1);
+    kcoro_park();
+    return 0;
+}
+
+/* kcoro_unpark, with a pause in its middle until the scheduler sleeps. */
+static void *unparks_slowly(void *arg)
+{
+    kcoro_t *co = slow.parked;
+    uint32_t state = KCORO_PARKED;
+
+    CHECK(kc__gate_unpark(&co->gate));
+    kc_store_release(&slow.taken, 1);
+    while (!(kc_load_relaxed(&slow.main->sched->idle.word) & kc__idle_bit(slow.main->bit)))
+        sched_yield();
+    CHECK(kc_cas_acq_rel(&co->state, &state, KCORO_READY)); /* C1 */
+    kc__coro_host.ready(co);
+    return arg;
+}
+
+static int has_a_slow_friend(void *arg)
+{
+    pthread_t thread;
+
+    CHECK_EQ(kc_launch(parks_until_woken, arg), 0);
+    while (!kc_load_acquire(&slow.rests))
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, unparks_slowly, NULL), 0);
+    CHECK_EQ(pthread_detach(thread), 0);
+    while (!kc_load_acquire(&slow.taken))
+        CHECK_EQ(kc_yield(), 0);
+    return 0;
+}
+
+TEST(who_is_about_to_be_woken_is_waited_for)
+{
+    CHECK_EQ(kc_run(has_a_slow_friend, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME }),
+             0);
 }
