@@ -4,7 +4,9 @@
  * and to collect them?
  *
  * All on one thread. A parent launches them into a scope, each falls asleep for an hour or parks;
- * then the scope is cancelled and ended, which is measured. Go's goroutines wait for the Done
+ * then the scope is cancelled and ended, which is measured. Each of them goes on then, and returns;
+ * "not resumed" are those with KC_JOB_UNWIND, which end where they are, as Tokio's tasks do that
+ * are aborted. Go's goroutines wait for the Done
  * channel of one context, some with a timer of an hour beside it, some each with a context of its
  * own below the common one; that is cancelled, and a WaitGroup waits. Tokio's tasks wait for ever
  * or sleep; each is aborted, then each JoinHandle awaited; or all are in a JoinSet.
@@ -63,12 +65,14 @@ static int parking(void *arg)
     return -ECANCELED;
 }
 
-static void crowd_launch(kc_fn_t child, uint64_t count)
+static void crowd_launch(kc_fn_t child, uint32_t flags, uint64_t count)
 {
+    kc_launch_opts_t opts = { .flags = flags };
+
     crowd.parent = kcoro_current();
     crowd.missing = count;
     for (uint64_t i = 0; i < count; i++)
-        must(kc_launch(child, NULL));
+        must(flags ? kc_launch_job(child, NULL, &opts, NULL) : kc_launch(child, NULL));
     kcoro_park();
 }
 
@@ -83,6 +87,7 @@ static void crowd_collect(kc_scope_t *scope)
 
 struct laps {
     kc_fn_t child;
+    uint32_t flags;
     uint64_t lap, count;
     int64_t ns;
 };
@@ -94,7 +99,7 @@ static int cancelling(void *arg)
 
     for (uint64_t i = 0; i < l->count; i++) {
         must(kc_scope_begin(&scope, NULL));
-        crowd_launch(l->child, l->lap);
+        crowd_launch(l->child, l->flags, l->lap);
         int64_t start = kb_now();
         crowd_collect(&scope);
         l->ns += kb_now() - start - kb_clock_cost();
@@ -123,12 +128,14 @@ struct question {
 static void ask(const struct question *q)
 {
     static struct laps asleep = { .child = sleeping }, parked = { .child = parking };
+    static struct laps unwound = { .child = parking, .flags = KC_JOB_UNWIND };
 
-    asleep.lap = parked.lap = q->count;
+    asleep.lap = parked.lap = unwound.lap = q->count;
     sched_open(KC_NO_WORKERS);
     kb_question(q->title);
     kb_case("kcoro asleep", cancel_run, &asleep);
     kb_case("kcoro parked", cancel_run, &parked);
+    kb_case("kcoro parked, not resumed", cancel_run, &unwound);
     kb_go_case("go one context", q->cancel);
     kb_go_case("go one context, with a timer each", q->asleep);
     if (q->tree)
@@ -147,6 +154,7 @@ static void ask(const struct question *q)
 
 static struct {
     kc_fn_t child;
+    uint32_t flags;
     size_t count;
 } held;
 
@@ -156,7 +164,7 @@ static int holding(void *arg)
 
     (void)arg;
     must(kc_scope_begin(&scope, NULL));
-    crowd_launch(held.child, held.count);
+    crowd_launch(held.child, held.flags, held.count);
     kc_sched_stop(sched);
     kcoro_park(); /* until they are dropped */
     crowd_collect(&scope);
@@ -195,7 +203,8 @@ static bool jobs_row(const char *kind, size_t count, struct row *row)
     struct kb_held h;
     double each = (double)count;
 
-    held.child = kind[0] == 'p' ? parking : sleeping;
+    held.child = kind[0] == 'a' ? sleeping : parking;
+    held.flags = kind[0] == 'u' ? KC_JOB_UNWIND : 0;
     if (!kb_hold(&jobs, count, &h))
         return false;
     *row = (struct row){ h.rss / each, h.page_tables / each, h.hold_ns / each, h.drop_ns / each };
@@ -269,6 +278,7 @@ static void ask_all_held(void)
     for (size_t count = 100000; count <= most; count *= 10) {
         ask_held("kcoro asleep", jobs_row, "asleep", count);
         ask_held("kcoro parked", jobs_row, "parked", count);
+        ask_held("kcoro parked, not resumed", jobs_row, "unwound", count);
         if (kb_go_present())
             ask_held("go one context", go_row, "cancel", count);
         if (kb_tokio_present())

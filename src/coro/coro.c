@@ -24,9 +24,9 @@
  *          that the high-water mark can be read.
  *
  * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
- *          C1  unpark: state       cas_acq_rel    C2          with the gate: what the unparker
- *              PARKED -> READY                                wrote; the coroutine reads old data.
- *                                                             A cas: destroy may have ended it
+ *          C1  unpark, forsake:    cas_acq_rel    C2          with the gate: what the unparker
+ *              PARKED -> READY,                               wrote; the coroutine reads old data.
+ *              FINISHED                                       A cas: only one of both happens
  *          C2  resume: state       load_acquire   C1          (its own stores need no order)
  *          C3  coro_ended, end:    store_release  C4          the last writes on its stack; another
  *              FINISHED                                       thread would recycle a stack in use
@@ -691,6 +691,14 @@ void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
         task_end_with_care(t, co);
     else
         kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
+}
+
+bool kc__coro_task_forsake(kcoro_t *co)
+{
+    uint32_t seen = KCORO_PARKED;
+
+    return kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
+           kc_cas_acq_rel(&co->state, &seen, KCORO_FINISHED); /* C1 */
 }
 
 kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)

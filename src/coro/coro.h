@@ -144,6 +144,10 @@ void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me);
 /* A scheduler's coroutine has left its stack for good, or never ran: gives back what it has. */
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
 
+/* One that is at rest is not to go on: its thread may end it, see above. False: it has just been
+ * unparked. */
+bool kc__coro_task_forsake(kcoro_t *co);
+
 /* Runs and removes all cleanups, newest first, those included that they add. */
 void kc__defer_run(kcoro_t *co);
 

@@ -15,6 +15,9 @@
  *          that was told is turned to the end. So the first one says whether the walk is over. On
  *          its way down the walk holds a reference on each job of its path, so the way up is there.
  *
+ *          Many children that are not to be resumed (J17) and have nothing to clean up end where
+ *          they are, and their stacks are not even touched: that is what is slow about very many.
+ *
  * ORDER    id  site             operation     pairs with  carries; what breaks if weaker
  *          X1  mark, notice,    load_acquire  wait.c A4   the fields of a coroutine that has just
  *              fetch: worker                              hopped to this thread
@@ -297,15 +300,47 @@ static bool is_bare(uint64_t word)
     return (word & ~KC_WORD_WAITERS) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
 }
 
+/* Under its lock j, a bare one of this thread, is marked: can it end at once? Its body waits for
+ * nothing that would have to hear of it, and has nothing to run or to give back. */
+static bool can_end(const kc_job_t *j, uint64_t word)
+{
+    const kc_task_t *task = &j->task;
+    uint8_t kind = kc_load_relaxed(&task->kind);
+    kcoro_t *co = task->co;
+
+    return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED)) == KC_JOB_UNWIND &&
+           !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups && task->held == 0 &&
+           !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
+           (kind == KC_WAIT_PARK ||
+            (kind == KC_WAIT_FOREVER && kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN)) &&
+           kc__coro_task_forsake(co);
+}
+
+/* The coroutines of those that have ended so. Not under a lock: it may take a while. */
+static void bury(kc_queue_t *gone)
+{
+    kc_thread_t *t = kc__thread();
+
+    for (kc_block_t *block; (block = kc__queue_pop(gone)) != NULL;) {
+        kc__worker_count(t->worker, KC_COUNT_BURIED);
+        kc__coro_task_end(t, kc_container_of(block, kcoro_t, block));
+    }
+}
+
 /*
  * Under the lock of `at`, which is cancelled: those first in the ring that are as most children of
  * a large family are told in a few instructions each. Their bodies are this thread's, so they
  * cannot end meanwhile; and as there is nothing below them and nobody listens, nothing of the
  * user's runs. The lock of such a child is taken under that of its parent, as in told.
+ *
+ * gone: the coroutines of those that have ended; the count of `at`, which is in word, is to fall by
+ * so many. The last two end like others, so that who waits for that hears of it. False: there are
+ * no more such.
  */
-static void tell_bare(kc_job_t *at)
+static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
 {
     uint64_t effect = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED;
+    uint64_t count = kc__job_flags(at) & KC_JOB_ROOT ? 0 : word & KC_WORD_COUNT;
     int reason = kc__job_reason_below(at);
 
     for (int i = 0; i < AT_ONCE; i++) {
@@ -314,19 +349,25 @@ static void tell_bare(kc_job_t *at)
         if (!is_bare(seen) || (kc__job_flags(child) & ~(uint32_t)KC_JOB_PUBLIC) ||
             kc_load_acquire(&child->task.worker) != kc__worker() || /* X1 */
             !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
-            return;
+            return false;
         /* Under its lock: who gives it a signal does that before it looks, so, whether it is
          * cancelled. */
         if (kc__job_ext_of(child) || kc__trace_time(kc__job_sched(child)) != 0) {
             kc__job_unlock_to(child, seen);
-            return;
+            return false;
         }
         fetch_ahead(child);
         child->reason = reason;
+        if (gone->count + 2 < count && can_end(child, seen)) {
+            kc__queue_push(gone, &child->task.co->block);
+            kc__job_end_at_rest(at, child, seen | effect);
+            continue;
+        }
         kc__job_unlock_to(child, seen | effect);
         at->children = child->next; /* it is the last now */
         stop_body(child);
     }
+    return true;
 }
 
 void kc__job_walk(kc_job_t *top)
@@ -335,11 +376,11 @@ void kc__job_walk(kc_job_t *top)
 
     for (kc_job_t *at = top;;) {
         uint64_t word = kc__job_lock(at);
+        kc_queue_t gone = { 0 };
         if (done)
             told(at, done);
-        if (word & KC_WORD_HALT)
-            tell_bare(at);
-        kc_job_t *child = word & KC_WORD_HALT ? at->children : NULL;
+        bool many = (word & KC_WORD_HALT) && tell_bare(at, word, &gone);
+        kc_job_t *child = (word & KC_WORD_HALT) && !many ? at->children : NULL;
         if (child && (kc__job_word(child) & KC_WORD_WALKED))
             child = NULL;
         int reason = kc__job_reason_below(at);
@@ -347,10 +388,13 @@ void kc__job_walk(kc_job_t *top)
             fetch_ahead(child);
             kc__job_ref(child);
         }
-        kc__job_unlock(at);
+        kc__job_unlock_to(at, word - gone.count);
+        bury(&gone);
         if (done)
             kc__job_unref(done);
         done = NULL;
+        if (many)
+            continue; /* others have had a chance to take the lock */
         if (child) {
             mark(child, reason, KC_BY_PARENT);
             if ((word & KC_WORD_GRACE_OVER) && (kc__job_flags(child) & KC_JOB_SCOPE))

@@ -654,6 +654,16 @@ void kc__job_body_gone(kc_job_t *j)
     }
 }
 
+void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
+{
+    KC_CHECK((word & KC_WORD_COUNT) == 1 && !j->waiters && !j->children);
+    ring_remove(parent, j);
+    kc__worker_count(kc__worker(), KC_COUNT_CANCELLED);
+    kc__job_unlock_to(j, (word & ~(KC_WORD_BODY | KC_WORD_COUNT)) | KC_WORD_DONE |
+                             KC_WORD_DONE_CANCELLED);
+    kc__job_unref(j);
+}
+
 KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
 {
     for (;;) {

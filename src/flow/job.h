@@ -264,6 +264,11 @@ KC_INLINE bool kc__job_may_start(kc_job_t *j)
  * thread's root. It must run next, and first of all kc__job_body_gone. NULL: there is no such. */
 kcoro_t *kc__job_heir(kc_job_t *j);
 
+/* Under the locks of both: j, whose body is at rest on this thread and will not go on, ends as
+ * cancelled. word: its word, marked so. Nobody waits for it; it has no extension. Its parent, which
+ * counts others too, counts it still: the caller sees to that. */
+void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
+
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 

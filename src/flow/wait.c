@@ -43,6 +43,7 @@ static const struct {
 } kinds[KC_WAIT_KINDS] = {
     [KC_WAIT_NONE] = { "", "a call" },
     [KC_WAIT_SLEEP] = { "sleep", "kc_sleep" },
+    [KC_WAIT_FOREVER] = { "sleep", "kc_sleep" },
     [KC_WAIT_PARK] = { "park", "kcoro_park" },
     [KC_WAIT_JOIN] = { "join", "kc_job_join" },
     [KC_WAIT_CHILDREN] = { "its children", "kc_scope_end" },
@@ -205,7 +206,7 @@ KC_AFTER_SWITCH int kc_sleep_until(kc_time_t at)
 {
     kc_wait_t w;
 
-    int rc = kc__wait_begin(&w, KC_WAIT_SLEEP, NULL);
+    int rc = kc__wait_begin(&w, at == KC_FOREVER ? KC_WAIT_FOREVER : KC_WAIT_SLEEP, NULL);
     if (rc < 0)
         return rc;
     if (at <= kc_now())

@@ -29,6 +29,7 @@
 typedef enum {
     KC_WAIT_NONE,
     KC_WAIT_SLEEP,
+    KC_WAIT_FOREVER, /* a sleep that only a cancel ends: there is no timer */
     KC_WAIT_PARK,
     KC_WAIT_JOIN,
     KC_WAIT_CHILDREN, /* its own, at the end of a scope or body */

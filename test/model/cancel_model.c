@@ -14,6 +14,8 @@
  *          mine     the same, but the child starts meanwhile, on the other thread
  *          fail     a child fails while its parent is cancelled
  *          blame    a child fails while the body of its parent joins it, and looks at itself then
+ *          rest     of two children that are not to be resumed one ends where it is, while another
+ *                   thread joins it, cancels it, or holds it open
  *
  * ORDER    J1 to J5 in word.h, X1 and X2 in cancel.c, the rest in job_model_world.c.
  *
@@ -208,6 +210,52 @@ static void joins_who_fails(int i)
     read_until_done(j);
 }
 
+/* Of two children that wait here the first that is met and not looked at ends at once. If that is
+ * not the second, its body, which is told, goes on, and ends it. */
+static void cancels_those_at_rest(int job)
+{
+    kc_job_t *j = &s.job[SECOND];
+
+    kc__job_cancel(&s.job[job], REASON, KC_BY_USER);
+    for (int i = PARENT; i <= SECOND; i++)
+        model_assert(s.buried[i - PARENT] || is_marked(&s.job[i]));
+    if (!s.buried[SECOND - PARENT]) {
+        read_inbox();
+        kc__job_release(j, KC_WORD_BODY);
+        read_until_done(j);
+    }
+    kc__job_unref(j);
+}
+
+static void joins_one_at_rest(int i)
+{
+    kc_job_t *j = &s.job[SECOND];
+    kc_wait_t *w = &s.wait[i];
+
+    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    if (enqueue(j, w))
+        kc__wait_commit(w, KC_FOREVER);
+    model_assert(kc_job_state(j) == KC_JOB_CANCELLED && kc__job_result(j) == REASON);
+    kc__job_unref(j);
+}
+
+static void cancels_one_at_rest(int job)
+{
+    kc__job_cancel(&s.job[job], CODE, KC_BY_USER);
+    kc__job_unref(&s.job[job]);
+}
+
+static void holds_one_at_rest(int job)
+{
+    kc_job_t *j = &s.job[job];
+
+    if (kc__job_hold(j)) {
+        model_assert(!is_done(j));
+        kc__job_release(j, 0);
+    }
+    kc__job_unref(j);
+}
+
 /* ---- the models ---------------------------------------------------------------------------- */
 
 /* The body of the parent is the second thread. */
@@ -301,6 +349,26 @@ static void reset_blame(void)
     kc__job_ref(j);
 }
 
+/* Both wait on the first thread, whose body is the parent's; both threads have a handle of the
+ * second. */
+static void reset_rest(void)
+{
+    reset();
+    add(ROOT, 0);
+    for (int i = 1; i <= 2; i++) {
+        kc_job_t *j = add(PARENT, i);
+        j->task.block.flags = KC_JOB_UNWIND;
+        kc_store_relaxed(&j->task.worker, &worker[0]);
+        j->task.wait = &s.wait[i];
+        s.wait[i].worker = &worker[0];
+        kc_store_relaxed(&j->task.kind, KC_WAIT_FOREVER);
+        kc_store_relaxed(&s.co[i].claim, KC_CLAIM_OPEN);
+        kc_store_relaxed(&s.co[i].state, KCORO_SUSPENDED);
+    }
+    kc__job_ref(&s.job[SECOND]);
+    kc__job_ref(&s.job[SECOND]);
+}
+
 /* The child came in time and was told, or did not come. */
 static void check_attach(void)
 {
@@ -334,6 +402,19 @@ static void check_mine(void)
     enters(1);
     read_inbox();
     model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_NOTICED | KC_WORD_LOCK)) == 1);
+}
+
+/* The second is gone, in one way; the first if it was the one to end at once. The parent counts its
+ * body, and who is left. */
+static void check_rest(void)
+{
+    const kc_job_t *parent = &s.job[PARENT];
+    bool left = !s.buried[CHILD - PARENT];
+
+    model_assert((parent->task.word & (KC_WORD_COUNT | KC_WORD_LOCK)) == 1u + left);
+    model_assert(parent->children == (left ? &s.job[CHILD] : NULL));
+    model_assert(s.freed[SECOND] == 1 && s.freed[CHILD] == !left && s.sent == s.told);
+    model_assert(s.buried[1] + s.buried[2] <= 1 && s.woken[0] == s.claimed[0]);
 }
 
 static void check_both(void)
@@ -448,6 +529,25 @@ static const struct model blames = { "blame",
                                      { { "body", joins_who_fails, 0 },
                                        { "child", child_fails, CHILD } } };
 
+static const struct model rest_joined = { "rest, joined",
+                                          reset_rest,
+                                          check_rest,
+                                          2,
+                                          { { "one", cancels_those_at_rest, PARENT },
+                                            { "other", joins_one_at_rest, 0 } } };
+static const struct model rest_cancelled = { "rest, cancelled",
+                                             reset_rest,
+                                             check_rest,
+                                             2,
+                                             { { "one", cancels_those_at_rest, PARENT },
+                                               { "other", cancels_one_at_rest, SECOND } } };
+static const struct model rest_held = { "rest, held",
+                                        reset_rest,
+                                        check_rest,
+                                        2,
+                                        { { "one", cancels_those_at_rest, PARENT },
+                                          { "other", holds_one_at_rest, SECOND } } };
+
 const struct model_file model_file = { .enters = enters, .slow = true };
 
 TEST(a_child_is_refused_or_told)
@@ -498,6 +598,27 @@ TEST(a_failure_counts_more_than_a_cancel)
 TEST(who_has_joined_a_child_that_fails_finds_itself_cancelled)
 {
     passes(&blames, 3);
+}
+
+TEST(one_that_ends_at_rest_ends_once_for_who_joins_it)
+{
+    passes(&rest_joined, 3);
+}
+
+TEST(one_that_ends_at_rest_ends_once_though_another_cancels_it)
+{
+    passes(&rest_cancelled, 3);
+}
+
+TEST(one_that_somebody_holds_open_does_not_end_at_rest)
+{
+    passes(&rest_held, 3);
+}
+
+TEST(control_j1_torn_ends_one_at_rest_that_somebody_looks_at)
+{
+    needs(&rest_joined, "J1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&rest_held, "J1", MODEL_TORN, "deadlock: nobody wakes one");
 }
 
 TEST(control_j1_torn_gives_the_lock_to_two)

@@ -25,11 +25,14 @@
 #define KC_TRACE(s, ...) ((void)(s), (void)sizeof((kc_record_t){ __VA_ARGS__ }))
 #define sched_yield() ((void)0)
 #define kc__count(s, what) ((void)(s), (void)(what), blame_now())
+#define kc__count_on(w, s, what) ((void)(w), (void)(s), (void)(what))
+#define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__trace_time(s) ((void)(s), (int64_t)0)
 #define kc__job_flags(j) ((j)->task.block.flags)
 #define kc__job_sched(j) ((void)(j), &sched)
 
 static kc_sched_t sched;
+uint32_t kc__tools;
 
 /* Wrong: the parent hears of a failure when the end of the child is counted, which all can see. */
 static bool blames_late;
@@ -57,6 +60,7 @@ static struct {
     /* Bookkeeping outside the model: changes together with the atomic operation just before. */
     int made, freed[JOBS];
     int claimed[WAITS], woken[WAITS];
+    int buried[THREADS];   /* coroutines that were ended where they were */
     int sent, told;        /* notices */
     int terminated[JOBS];  /* effects of a cancel */
     bool started, stopped; /* the body has begun; it was told */
@@ -211,6 +215,17 @@ void kc__coro_set_result(kcoro_t *co, int rc)
 {
     (void)rc;
     model_assert(!co); /* none has yielded */
+}
+
+bool kc__coro_task_forsake(kcoro_t *co)
+{
+    return kc_load_relaxed(&co->state) == KCORO_SUSPENDED;
+}
+
+void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
+{
+    s.buried[co - s.co]++;
+    model_assert(s.buried[co - s.co] == 1 && co != t->current);
 }
 
 /* ---- waits: those of plain threads --------------------------------------------------------- */
