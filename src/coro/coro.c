@@ -14,6 +14,7 @@
  *          RUNNING     SUSPENDED   kcoro_yield, kcoro_yield_to
  *          RUNNING     PARKED      kcoro_park
  *          PARKED      READY       kcoro_unpark, any thread
+ *          PARKED      CALLING     kc__coro_task_forsake: for whoever looks, until coro_end
  *          RUNNING     FINISHED    coro_ended, on the next stack
  *          any but RUNNING, CALLING -> FINISHED   coro_end (kcoro_destroy, last release)
  *          Users see CALLING as SUSPENDED. What is CALLING waits in a chain of resumers that ends
@@ -26,7 +27,8 @@
  * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
  *          C1  unpark, forsake:    cas_acq_rel    C2          with the gate: what the unparker
  *              PARKED -> READY,                               wrote; the coroutine reads old data.
- *              FINISHED                                       A cas: only one of both happens
+ *              CALLING                                        A cas: one of both happens, and
+ *                                                             destroy may have ended it
  *          C2  resume: state       load_acquire   C1          (its own stores need no order)
  *          C3  coro_ended, end:    store_release  C4          the last writes on its stack; another
  *              FINISHED                                       thread would recycle a stack in use
@@ -698,7 +700,7 @@ bool kc__coro_task_forsake(kcoro_t *co)
     uint32_t seen = KCORO_PARKED;
 
     return kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
-           kc_cas_acq_rel(&co->state, &seen, KCORO_FINISHED); /* C1 */
+           kc_cas_acq_rel(&co->state, &seen, KC_CORO_CALLING); /* C1 */
 }
 
 kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)

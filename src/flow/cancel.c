@@ -301,29 +301,36 @@ static bool is_bare(uint64_t word)
 }
 
 /* Under its lock j, a bare one of this thread, is marked: can it end at once? Its body waits for
- * nothing that would have to hear of it, and has nothing to run or to give back. */
+ * nothing that would have to hear of it, and has nothing to run or to give back. Not the one that
+ * has begun to wait and looks for the next one to run: it is on its stack. Not if a seed decides:
+ * then as many take their turns whether there is a trace or a tool or not. */
 static bool can_end(const kc_job_t *j, uint64_t word)
 {
+    const kc_thread_t *t = kc__thread();
     const kc_task_t *task = &j->task;
     uint8_t kind = kc_load_relaxed(&task->kind);
     kcoro_t *co = task->co;
 
     return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED)) == KC_JOB_UNWIND &&
            !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups && task->held == 0 &&
+           co != t->current && !kc__worker_cares(t->worker, KC_CARE_ORACLE) &&
            !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
            (kind == KC_WAIT_PARK ||
             (kind == KC_WAIT_FOREVER && kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN)) &&
            kc__coro_task_forsake(co);
 }
 
-/* The coroutines of those that have ended so. Not under a lock: it may take a while. */
+/* Those that have ended so, by their coroutines. Not under a lock: it may take a while. */
 static void bury(kc_queue_t *gone)
 {
     kc_thread_t *t = kc__thread();
 
     for (kc_block_t *block; (block = kc__queue_pop(gone)) != NULL;) {
+        kcoro_t *co = kc_container_of(block, kcoro_t, block);
+        kc_job_t *j = kc__job_of(co->task);
         kc__worker_count(t->worker, KC_COUNT_BURIED);
-        kc__coro_task_end(t, kc_container_of(block, kcoro_t, block));
+        kc__coro_task_end(t, co);
+        kc__job_unref(j);
     }
 }
 

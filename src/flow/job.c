@@ -18,7 +18,7 @@
  *
  *            1  the body (a group: open; a promise: pending)   gone: kc__job_release by body.c,
  *                                                              scope.c, kc_group_close, cancel.c
- *            +1 each child           kc__job_attach            gone: job_end of the child
+ *            +1 each child           kc__job_attach            gone: end of the child
  *            +1 each lease           kc_lease_take             gone: kc_lease_release; the last one
  *                                                              in the count becomes a notice
  *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
@@ -27,14 +27,17 @@
  *          is settled --> the parent hears of a failure --> DONE --> alarms and signals are cut -->
  *          those who join are woken, once each --> the parent's count falls, which may end the
  *          parent: in a loop, so that depth costs no stack --> the tree's reference is given up.
+ *          end_quickly and kc__job_end_at_rest are the same for those for whom most of it is
+ *          nothing: nobody joins, nobody listens, the parent has others to wait for.
  *
  * WHO      The lock is a bit of the word, held for a few instructions (a dump: some microseconds),
  *          never while code of the user's runs. A child's may be taken under its parent's, by who
  *          tells it of a cancel or opens a scope; never the other way round.
  *
  * ORDER    id  site             operation    pairs with  carries; what breaks if weaker
- *          J5  state, result,   load_acquire word.h J1,  outcome, payload, what the body wrote
- *              wait: word                    J2
+ *          J5  state, result,   load_acquire word.h J1,  outcome, payload, what the body wrote;
+ *              wait, attach,                 J2          what is under the lock, if it is taken
+ *              heir, end: word                           next
  *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
  *          J7  ext              cas_acq_rel, J7          its contents
  *                               load_acquire
@@ -659,9 +662,10 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
     KC_CHECK((word & KC_WORD_COUNT) == 1 && !j->waiters && !j->children);
     ring_remove(parent, j);
     kc__worker_count(kc__worker(), KC_COUNT_CANCELLED);
+    j->task.wait = NULL;
+    kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
     kc__job_unlock_to(j, (word & ~(KC_WORD_BODY | KC_WORD_COUNT)) | KC_WORD_DONE |
                              KC_WORD_DONE_CANCELLED);
-    kc__job_unref(j);
 }
 
 KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)

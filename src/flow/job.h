@@ -266,7 +266,7 @@ kcoro_t *kc__job_heir(kc_job_t *j);
 
 /* Under the locks of both: j, whose body is at rest on this thread and will not go on, ends as
  * cancelled. word: its word, marked so. Nobody waits for it; it has no extension. Its parent, which
- * counts others too, counts it still: the caller sees to that. */
+ * counts others too, counts it still, and its own reference is there: the caller sees to both. */
 void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 
 /* The body has left its stack for good. */

@@ -83,13 +83,14 @@ struct kc_task_host {
     /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
-    int (*open)(kc_sched_t *s);           /* a scheduler begins: 0 or -ENOMEM                   */
-    void (*close)(kc_sched_t *s);         /* it ends, and nothing is left in it                 */
-    void (*shut)(kc_sched_t *s);          /* all that is left in it is to end                   */
-    bool (*idle)(kc_sched_t *s);          /* nothing is left in it                              */
-    bool (*held_open)(kc_sched_t *s);     /* something is left that another thread may end      */
-    bool (*awaits_thread)(kc_sched_t *s); /* somebody waits for a lock that a thread outside has */
-    void (*report)(kc_sched_t *s);        /* prints who waits for what                          */
+    int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
+    void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
+    void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
+    bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
+    bool (*held_open)(kc_sched_t *s); /* something is left that another thread may end      */
+    bool (*awaits_thread)(
+        kc_sched_t *s);            /* a thread outside has a lock, or is about to wake one */
+    void (*report)(kc_sched_t *s); /* prints who waits for what                          */
     /* A task that is nobody's child, for later: ended(owner) is called at its end. NULL: no memory
      */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
@@ -117,6 +118,7 @@ typedef enum {
     KC_COUNT_WAITS,
     KC_COUNT_WAKES,
     KC_COUNT_STAYS, /* turns of who had just stopped: nobody else was ready */
+    KC_COUNT_NOW,   /* coroutines that ran at once: no turns, which others have a right to */
     KC_COUNT_SPAWNS,
     KC_COUNT_STEALS,
     KC_COUNT_PARKS,
@@ -280,13 +282,19 @@ KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
 }
 
 /* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
-KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
+KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
-    if (kc_likely(co != NULL))
-        kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)))
         KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
+}
+
+/* The same, and that is a turn. */
+KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
+{
+    kc__worker_shows(w, co);
+    if (kc_likely(co != NULL))
+        kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
 }
 
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);

@@ -523,7 +523,8 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     kc__queue_push_front(&t->worker->ready, &co->block);
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     set_aside(me, co);
-    kc__worker_runs(t->worker, to);
+    kc__worker_shows(t->worker, to);
+    kc__worker_count(t->worker, KC_COUNT_NOW);
     return kc__coro_switch(t, me, to);
 }
 

@@ -22,7 +22,7 @@
  *
  * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
  *          P1  look: worker     load_acquire   wait.c A4   the fields of the worker
- *          P2  rest: switches   fence_seq_cst  itself      the reads of the stack between the two
+ *          P2  rest: turns      fence_seq_cst  itself      the reads of the stack between the two
  *                                                          of the counter
  *
  * WHY NOT  The age of every job: its block has no room for a time, and a look at the clock costs a

@@ -53,7 +53,7 @@ void kc_metrics(kc_sched_t *s, kc_metrics_t *out)
     out->waiters_woken = sum(s, KC_COUNT_WAKES);
     out->waiters_registered = sum(s, KC_COUNT_WAITS);
     uint64_t stays = sum(s, KC_COUNT_STAYS);
-    out->switches = difference(turns(s), stays);
+    out->switches = difference(turns(s) + sum(s, KC_COUNT_NOW), stays);
     out->steals = sum(s, KC_COUNT_STEALS);
     out->parks = sum(s, KC_COUNT_PARKS);
     out->timers_fired = sum(s, KC_COUNT_TIMERS);

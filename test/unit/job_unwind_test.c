@@ -290,6 +290,99 @@ IN_A_JOB(a_coroutine_that_somebody_holds_is_finished_when_its_job_was_unwound)
     return 0;
 }
 
+/* ---- who is just leaving --------------------------------------------------------------------- */
+
+struct late {
+    kc_job_t *group;
+    kc_time_t until;
+    count_t in;
+};
+
+/* The last one to come goes on until the time of the group is over. That is found out by who looks
+ * for the next one to run: by itself, on its own stack, when it has begun to wait. */
+static int comes_late(void *arg)
+{
+    struct late *l = arg;
+
+    if (add(&l->in) == 9)
+        while (kc_now() <= l->until)
+            ;
+    (void)!kc_sleep(KC_FOREVER);
+    FAIL("it was resumed");
+}
+
+static int has_a_late_child(void *arg)
+{
+    struct late l = { .in = 0 };
+    kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND };
+
+    l.group = opts.parent = group(&(kc_launch_opts_t){ .timeout = KC_MS(20) });
+    l.until = kc_now() + KC_MS(20);
+    for (int i = 0; i < 9; i++)
+        CHECK_EQ(kc_launch_job(comes_late, &l, &opts, NULL), 0);
+    UNTIL(get(&l.in) == 9);
+    CHECK_EQ(kc_launch_job(comes_late, &l, &opts, NULL), 0);
+    CHECK_EQ(kc_job_join(l.group), -ETIMEDOUT);
+    kc_job_release(l.group);
+    return *(int *)arg;
+}
+
+/* Stacks of 16 MiB are unmapped as soon as they are given back. */
+TEST(one_that_is_just_leaving_keeps_its_stack_until_it_has_left)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .stack_size = 16 << 20 };
+
+    CHECK_EQ(kc_run(has_a_late_child, &(int){ 0 }, &opts), 0);
+}
+
+/* ---- the same seed -------------------------------------------------------------------------- */
+
+static struct {
+    char order[2][200];
+    size_t count;
+    bool traced;
+} talk;
+
+static int talks(void *arg)
+{
+    for (int i = 0; i < 30; i++) {
+        talk.order[talk.traced][talk.count++] = (char)('a' + (intptr_t)arg);
+        CHECK_EQ(kc_yield(), 0);
+    }
+    return 0;
+}
+
+static int unwinds_while_others_talk(void *arg)
+{
+    struct family *f = launch_family(PARKS + 1, 0);
+
+    for (int i = 0; i < 5; i++)
+        CHECK_EQ(kc_launch(talks, CODE(i)), 0);
+    CHECK(kc_job_cancel(f->group, -EPIPE));
+    family_ends(f);
+    return *(int *)arg;
+}
+
+static int may_be_traced(void *arg)
+{
+    if (talk.traced)
+        CHECK_EQ(kc_trace_start(kc_sched_current(), "/dev/null"), 0);
+    return unwinds_while_others_talk(arg);
+}
+
+TEST(the_same_seed_gives_the_same_order_though_a_trace_is_written)
+{
+    kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME, .seed = 4711 };
+
+    for (int i = 0; i < 2; i++) {
+        talk.traced = i;
+        talk.count = 0;
+        CHECK_EQ(kc_run(may_be_traced, &(int){ 0 }, &opts), 0);
+        CHECK_EQ(talk.count, 150);
+    }
+    CHECK_STR(talk.order[0], talk.order[1]);
+}
+
 /* ---- races ---------------------------------------------------------------------------------- */
 
 static void *unparks_all(void *arg)
@@ -334,6 +427,43 @@ IN_A_JOB(of_an_unpark_and_the_end_of_an_unwound_family_each_leaves_it_ended)
     pthread_join(thread, NULL);
     free(f);
     books_balance();
+    return 0;
+}
+
+static void *destroys_all(void *arg)
+{
+    struct family *f = arg;
+
+    for (int left = size(); left > 0;)
+        for (int i = 0; i < size(); i++)
+            if (f->member[i].co && kcoro_state(f->member[i].co) == KCORO_FINISHED) {
+                kcoro_destroy(f->member[i].co);
+                f->member[i].co = NULL;
+                left--;
+            }
+    return NULL;
+}
+
+/* Who holds a coroutine that is FINISHED may destroy it, on any thread. */
+IN_A_JOB(a_coroutine_is_seen_as_finished_when_its_stack_is_given_back)
+{
+    struct family *f = calloc(1, sizeof *f);
+    kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND };
+    pthread_t thread;
+
+    CHECK(f != NULL);
+    opts.parent = f->group = group(NULL);
+    for (int i = 0; i < size(); i++) {
+        f->member[i].family = f;
+        CHECK_EQ(kc_launch_job(parks_for_good, &f->member[i], &opts, NULL), 0);
+    }
+    UNTIL(get(&f->in) == size());
+    CHECK_EQ(pthread_create(&thread, NULL, destroys_all, f), 0);
+    CHECK(kc_job_cancel(f->group, -EPIPE));
+    CHECK_EQ(kc_job_join(f->group), -EPIPE);
+    ended(f->group, KC_JOB_CANCELLED, -EPIPE);
+    pthread_join(thread, NULL);
+    free(f);
     return 0;
 }
 

@@ -89,6 +89,43 @@ TEST(the_oldest_task_starts_though_each_that_ends_leaves_a_newer_one)
     end(s);
 }
 
+static int returns_at_once(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+/* Whatever the turn it begins with: each child takes as many as the one before. */
+static int launches_now(void *arg)
+{
+    kc_launch_opts_t now = { .flags = KC_JOB_NOW };
+    kc_scope_t s;
+
+    for (int i = 0; i < *(int *)arg; i++)
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(kc_launch(set_flag, NULL), 0);
+    for (int left = 100; !kc_load_acquire(&flag); left--) {
+        CHECK_GT(left, 0);
+        CHECK_EQ(kc_launch_job(returns_at_once, NULL, &now, NULL), 0);
+    }
+    kc_time_t begin = kc_now();
+    CHECK_EQ(kc_scope_begin(&s, &(kc_scope_opts_t){ .timeout = KC_MS(1) }), 0);
+    while (kc_launch_job(returns_at_once, NULL, &now, NULL) == 0)
+        CHECK_LE(kc_now() - begin, KC_SEC(10));
+    CHECK_EQ(kc_scope_end(&s), -ETIMEDOUT);
+    return 0;
+}
+
+TEST(children_that_run_now_keep_neither_timers_nor_tasks_waiting)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
+
+    for (int shift = 0; shift < 4; shift++) {
+        kc_store_release(&flag, 0);
+        CHECK_EQ(kc_run(launches_now, &shift, &opts), 0);
+    }
+}
+
 /* A worker that is woken for its own work must not count as one that looks for others'. */
 static int waits_for_flag(void *arg)
 {
