@@ -590,7 +590,8 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task)
         to = kc__task_host.heir(task);
     if (!to)
         to = next(w);
-    to = to == t->root ? NULL : to;
+    else if (to == t->root)
+        to = NULL;
     kc__worker_runs(w, to);
     to = to ? entry_of(to) : t->root;
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS)))
