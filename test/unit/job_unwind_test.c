@@ -407,7 +407,8 @@ static int parks_for_good(void *arg)
     return 0;
 }
 
-IN_A_JOB(of_an_unpark_and_the_end_of_an_unwound_family_each_leaves_it_ended)
+/* A family of those is cancelled while a thread does something to it. */
+static void unwind_beside(void *(*does)(void *family))
 {
     struct family *f = calloc(1, sizeof *f);
     kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND };
@@ -420,12 +421,17 @@ IN_A_JOB(of_an_unpark_and_the_end_of_an_unwound_family_each_leaves_it_ended)
         CHECK_EQ(kc_launch_job(parks_for_good, &f->member[i], &opts, NULL), 0);
     }
     UNTIL(get(&f->in) == size());
-    CHECK_EQ(pthread_create(&thread, NULL, unparks_all, f), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, does, f), 0);
     CHECK(kc_job_cancel(f->group, -EPIPE));
     CHECK_EQ(kc_job_join(f->group), -EPIPE);
     ended(f->group, KC_JOB_CANCELLED, -EPIPE);
     pthread_join(thread, NULL);
     free(f);
+}
+
+IN_A_JOB(of_an_unpark_and_the_end_of_an_unwound_family_each_leaves_it_ended)
+{
+    unwind_beside(unparks_all);
     books_balance();
     return 0;
 }
@@ -447,23 +453,8 @@ static void *destroys_all(void *arg)
 /* Who holds a coroutine that is FINISHED may destroy it, on any thread. */
 IN_A_JOB(a_coroutine_is_seen_as_finished_when_its_stack_is_given_back)
 {
-    struct family *f = calloc(1, sizeof *f);
-    kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND };
-    pthread_t thread;
-
-    CHECK(f != NULL);
-    opts.parent = f->group = group(NULL);
-    for (int i = 0; i < size(); i++) {
-        f->member[i].family = f;
-        CHECK_EQ(kc_launch_job(parks_for_good, &f->member[i], &opts, NULL), 0);
-    }
-    UNTIL(get(&f->in) == size());
-    CHECK_EQ(pthread_create(&thread, NULL, destroys_all, f), 0);
-    CHECK(kc_job_cancel(f->group, -EPIPE));
-    CHECK_EQ(kc_job_join(f->group), -EPIPE);
-    ended(f->group, KC_JOB_CANCELLED, -EPIPE);
-    pthread_join(thread, NULL);
-    free(f);
+    unwind_beside(destroys_all);
+    books_balance();
     return 0;
 }
 
