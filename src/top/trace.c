@@ -104,6 +104,22 @@ static int file_close(void *cookie)
     return close(t->fd);
 }
 
+/* Whether there is a trace, for those who look at nothing else in every turn. */
+static void care(kc_worker_t *w, bool on)
+{
+    if (on)
+        kc_or_relaxed(&w->care, KC_CARE_TRACE);
+    else
+        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_TRACE);
+}
+
+static void all_care(kc_sched_t *s, bool on)
+{
+    care(s->main, on);
+    for (int i = 0; i < s->workers; i++)
+        care(s->worker[i], on);
+}
+
 /* ---- start ---------------------------------------------------------------------------------- */
 
 static kc_recorder_t *recorder_of(kc_sched_t *s)
@@ -243,9 +259,7 @@ static int start(kc_sched_t *s, const char *path)
         return rc;
     }
     kc_store_release(&s->recorder, r); /* T1 */
-    for (int i = 0; i < s->workers; i++)
-        kc_or_relaxed(&s->worker[i]->care, KC_CARE_TRACE);
-    kc_or_relaxed(&s->main->care, KC_CARE_TRACE);
+    all_care(s, true);
     (void)kc__tree_walk(s, &visitor, s);
     return 0;
 }
@@ -268,9 +282,7 @@ static int stop(kc_sched_t *s, kc_recorder_t *r)
     kc_trace_t *t = r->owner;
 
     kc_store_relaxed(&s->recorder, NULL);
-    for (int i = 0; i < s->workers; i++)
-        kc_and_relaxed(&s->worker[i]->care, ~(uint32_t)KC_CARE_TRACE);
-    kc_and_relaxed(&s->main->care, ~(uint32_t)KC_CARE_TRACE);
+    all_care(s, false);
     close_lanes(r, buffer, &t->dropped);
     t->ended = kc__os_now();
     int rc = kc__trace_export(s, t, r->lanes, buffer);
