@@ -285,7 +285,7 @@ TEST(a_signal_made_while_its_job_is_told_has_terminate)
 
 TEST(who_joins_a_child_that_tells_of_its_failure_gets_its_code)
 {
-    passes(&joins, 2);
+    passes(&joins, 3);
 }
 
 TEST(control_an_extension_that_is_looked_up_before_the_lock)
