@@ -14,6 +14,8 @@
  *          poll     the same with one child, and nobody has told that it waits: main looks
  *          join     somebody joins while it ends
  *          heir     the same, and the body leaves as on a worker's thread
+ *          quick    a child leaves so, its parent has more to wait for, and somebody gives up the
+ *                   only handle; or two do, when they have seen the end; or cancels its parent
  *          brief    as join, but the time of the wait is over at once
  *          queue    two such waits, and it does not end
  *          drain    the body waits until its two children have left
@@ -63,14 +65,52 @@ static void child_ends(int i)
 }
 
 /* As kc__worker_end: the body gives itself up on its own stack, and is gone on the next one. */
-static void body_leaves(int i)
+static void leaves(kc_job_t *j, int i)
 {
-    kc_job_t *j = &s.job[PARENT];
-
     model_write(&s.data[i], 1);
     kcoro_t *next = kc__job_heir(j);
     model_assert(!next || next == kc__thread()->root);
     kc__job_body_gone(j);
+}
+
+static void body_leaves(int i)
+{
+    leaves(&s.job[PARENT], i);
+}
+
+static void child_leaves(int i)
+{
+    leaves(&s.job[CHILD], i);
+}
+
+static void child_leaves_and_looks(int i)
+{
+    kc_job_t *j = &s.job[CHILD];
+
+    leaves(j, i);
+    read_until_done(j);
+    kc__job_unref(j);
+}
+
+static void forgets_child(int i)
+{
+    (void)i;
+    kc__job_unref(&s.job[CHILD]);
+}
+
+static void sees_child(int i)
+{
+    kc_job_t *j = &s.job[CHILD];
+
+    model_wait_until(is_done(j));
+    sees_the_end(j, i);
+    kc__job_unref(j);
+}
+
+static void cancels_parent(int i)
+{
+    (void)i;
+    kc__job_cancel(&s.job[PARENT], REASON, KC_BY_USER);
 }
 
 static void body_ends_and_waits(int threads)
@@ -208,6 +248,33 @@ static void reset_join(void)
     reset_family(0, 1);
 }
 
+/* A child that somebody has joined who has left again, with so many handles. */
+static void reset_child(int handles)
+{
+    reset_family(1, 0);
+    kc__job_change(&s.job[CHILD], KC_WORD_WAITERS, 0);
+    for (int i = 0; i < handles; i++)
+        kc__job_ref(&s.job[CHILD]);
+    model_name(&s.job[CHILD].refs, "refs");
+}
+
+static void reset_quick(void)
+{
+    reset_child(1);
+}
+
+static void reset_quick_two(void)
+{
+    reset_child(2);
+}
+
+static void check_quick(void)
+{
+    enters(0);
+    kc__job_release(&s.job[PARENT], KC_WORD_BODY);
+    check_gone();
+}
+
 static void reset_queue(void)
 {
     reset_family(0, 2);
@@ -274,6 +341,25 @@ static const struct model join = {
 static const struct model heir = {
     "heir", reset_join, check_gone, 2, { { "body", body_leaves, 0 }, { "other", joins, 1 } }
 };
+static const struct model quick = { "quick",
+                                    reset_quick,
+                                    check_quick,
+                                    2,
+                                    { { "body", child_leaves, 1 },
+                                      { "other", forgets_child, 0 } } };
+static const struct model quick_two = {
+    "quick, two",
+    reset_quick_two,
+    check_quick,
+    3,
+    { { "body", child_leaves, 0 }, { "one", sees_child, 1 }, { "other", sees_child, 1 } }
+};
+static const struct model quick_told = { "quick, told",
+                                         reset_quick,
+                                         check_quick,
+                                         2,
+                                         { { "other", cancels_parent, 0 },
+                                           { "body", child_leaves_and_looks, 1 } } };
 static const struct model brief = { "brief",
                                     reset_join,
                                     check_gone,
@@ -328,6 +414,21 @@ TEST(who_joins_a_body_that_leaves_is_woken_once)
     passes(&heir, 3);
 }
 
+TEST(who_gives_up_the_handle_of_a_body_that_leaves_or_the_body_frees_it)
+{
+    passes(&quick, MODEL_UNBOUNDED);
+}
+
+TEST(the_last_of_two_who_see_a_body_leave_frees_it)
+{
+    passes(&quick_two, 3);
+}
+
+TEST(a_body_that_leaves_while_its_parent_is_cancelled_is_freed_once)
+{
+    passes(&quick_told, 3);
+}
+
 TEST(who_joins_for_a_time_is_claimed_once)
 {
     passes(&brief, 4);
@@ -367,6 +468,7 @@ TEST(control_j1_torn_gives_the_lock_to_two)
 {
     needs(&queue, "J1", MODEL_TORN, "data race: other reads waiters, written by one");
     needs(&late, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&quick_told, "J1", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 
 TEST(control_j2_relaxed_hides_the_queue)
@@ -401,6 +503,8 @@ TEST(control_j5_relaxed_hides_what_was_written)
 TEST(control_j6_weaker_frees_too_early_or_never)
 {
     needs(&poll, "J6", MODEL_RELAXED, "data race: body frees refs, used by child");
+    needs(&quick_two, "J6", MODEL_RELAXED, "data race: other frees child, used by one");
+    needs(&quick_two, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
     needs(&poll, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 

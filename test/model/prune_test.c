@@ -197,7 +197,7 @@ TEST(what_is_cut_was_seen)
           0);
 }
 
-/* How much that is differs from one program to the next: always the same ones, so that it is known. */
+/* How much that is differs from program to program: always the same ones, so that it is known. */
 TEST(much_is_cut)
 {
     if (kc_test_under_asan())
