@@ -377,16 +377,25 @@ static int sleeps_then_counts(void *arg)
     return count_one(arg);
 }
 
+static int sleeps_then_says_so(void *arg)
+{
+    CHECK_EQ(kc_sleep(KC_MS(2)), 0);
+    *(bool *)arg = true;
+    return 0;
+}
+
 TEST(sleeping_on_the_creators_thread_pumps_its_scheduler)
 {
     kc_sched_t *s = make(1, 0);
+    bool slept = false;
 
-    CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_counts, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_says_so, &slept), 0);
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, yields_for_ever, NULL), 0);
-    kc_time_t start = kc_now();
-    CHECK_EQ(kc_sleep(KC_MS(10)), 0);
-    CHECK_GE(kc_now() - start, KC_MS(10));
-    CHECK_GT(count(), 1);
+    do { /* again where the machine was so busy that nobody had time to do much meanwhile */
+        kc_time_t start = kc_now();
+        CHECK_EQ(kc_sleep(KC_MS(10)), 0);
+        CHECK_GE(kc_now() - start, KC_MS(10));
+    } while (!slept || count() <= 1);
     end(s);
     s = make_virtual();
     kc_store_relaxed(&counter, 0);
@@ -422,22 +431,24 @@ TEST(the_descriptor_is_readable_when_main_has_work_or_a_timer_is_due)
     CHECK_EQ(kc_sched_fd(s), fd);
     CHECK(!readable(fd, 0));
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps_then_counts, NULL), 0);
-    CHECK(readable(fd, 5000));
-    kc_time_t left = kc_sched_poll(s, kc_now());
-    CHECK(left > 0 && left <= KC_MS(2));
-    CHECK(readable(fd, 5000)); /* when the sleep is over */
-    while (count() < 1)
+    CHECK(readable(fd, -1));
+    kc_time_t begin = kc_now(), left = kc_sched_poll(s, begin);
+    bool late = kc_now() - begin >= KC_MS(2); /* a slow machine: the sleep may be over already */
+    CHECK(late || (left > 0 && left <= KC_MS(2)));
+    while (count() < 1) {
+        CHECK(readable(fd, -1)); /* when the sleep is over */
         CHECK_GE(kc_sched_poll(s, kc_now()), 0);
+    }
     CHECK(!readable(fd, 0));
     CHECK_EQ(kc_schedule_delayed(s, KC_MS(1), KC_MAIN, count_one, NULL, NULL), 0);
     CHECK_GE(kc_sched_poll(s, kc_now()), 0);
     while (count() < 2) {
-        CHECK(readable(fd, 5000));
+        CHECK(readable(fd, -1));
         CHECK_GE(kc_sched_poll(s, kc_now()), 0);
     }
     CHECK_EQ(pthread_create(&thread, NULL, thread_submits_later, s), 0);
     while (count() < 102) {
-        CHECK(readable(fd, 5000));
+        CHECK(readable(fd, -1));
         CHECK_GE(kc_sched_poll(s, kc_now()), 0);
     }
     pthread_join(thread, NULL);
@@ -464,7 +475,7 @@ TEST(virtual_hours_take_milliseconds)
 
     CHECK_EQ(kc_run(sleeps_hours, NULL, &opts), 0);
     CHECK_EQ(count(), 1);
-    CHECK_LT(kc_now() - start, KC_SEC(5));
+    CHECK_LT(kc_now() - start, KC_SEC(3600)); /* less than one of its sleeps; see also the limit */
     opts.workers = 1;
     CHECK_EQ(kc_run(sleeps_hours, NULL, &opts), -EINVAL);
 }
