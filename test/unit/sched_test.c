@@ -517,14 +517,28 @@ static int stops(void *arg)
     return count_one(NULL);
 }
 
+static kcoro_t *parked;
+
+static int parks_until_done(void *arg)
+{
+    parked = kcoro_retain(kcoro_current());
+    while (!kc_load_relaxed(&done))
+        kcoro_park();
+    kcoro_release(parked);
+    return count_one(arg);
+}
+
 TEST(stop_ends_the_run_and_a_later_one_goes_on)
 {
     kc_sched_t *s = make(1, 0);
 
     kc_sched_stop(s);
-    CHECK_EQ(kc_sched_submit(s, KC_MAIN, sleeps, (void *)(intptr_t)KC_MS(1)), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, parks_until_done, NULL), 0);
     run(s); /* the next run ends at once */
     CHECK_EQ(kc_load_relaxed(&counter), 0);
+    kc_store_relaxed(&done, 1);
+    if (parked)
+        CHECK_EQ(kcoro_unpark(parked), 0);
     run(s);
     CHECK_EQ(kc_load_relaxed(&counter), 1);
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, stops, NULL), 0);
@@ -642,7 +656,8 @@ TEST(a_task_that_has_not_started_owns_no_stack)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
-/* Stealing: one worker is given everything, the others take from it. */
+/* Stealing: one worker is given everything, the others take from it. It has more for each of them
+ * than they can take at once, and none ends before both have one. */
 static KC_ATOMIC(uint64_t) workers_seen;
 
 static int busy(void *arg)
@@ -652,8 +667,8 @@ static int busy(void *arg)
 
     while (!(seen & bit) && !kc_cas_relaxed(&workers_seen, &seen, seen | bit))
         ;
-    for (kc_time_t end = kc_now() + KC_US(100); kc_now() < end;)
-        ;
+    while (kc_load_relaxed(&workers_seen) != 3)
+        sched_yield();
     return 0;
 }
 
