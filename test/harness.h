@@ -64,6 +64,10 @@ uint64_t kc_test_random(uint64_t *state);
 /* How often a race or a random step is repeated: a few times in a unit test, which takes less than
  * 50 ms, and KC_TEST_ROUNDS times as often in a stress test (kc_races in CMakeLists.txt). */
 long kc_test_rounds(long few);
+/* False: a tenth of the time limit is over, not counting KC_TEST_SCALE. Rounds in which threads
+ * hand something to each other and back cost a time slice each where others want the processors
+ * too; who repeats very many of them asks, so that such a machine does fewer. */
+bool kc_test_has_time(void);
 
 bool kc_test_under_asan(void);
 bool kc_test_under_tsan(void);

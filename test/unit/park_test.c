@@ -135,12 +135,15 @@ struct mailbox {
     long sum;
 };
 
+/* The letter 0 is the last one. */
 static void body_reads_letters(void *arg)
 {
     struct mailbox *box = arg;
 
-    for (long i = 1; i <= ROUNDS; i++) {
+    for (long i = 1;; i++) {
         kcoro_park();
+        if (box->letter == 0)
+            break;
         CHECK_EQ(box->letter, i);
         box->sum += box->letter;
         kc_store_release(&box->taken, i);
@@ -151,12 +154,14 @@ static void *thread_sends_letters(void *arg)
 {
     struct mailbox *box = arg;
 
-    for (long i = 1; i <= ROUNDS; i++) {
+    for (long i = 1; i == 1 || (i <= ROUNDS && kc_test_has_time()); i++) {
         box->letter = i;
         CHECK_EQ(kcoro_unpark(box->co), 0);
         while (kc_load_acquire(&box->taken) != i)
             sched_yield();
     }
+    box->letter = 0;
+    CHECK_EQ(kcoro_unpark(box->co), 0);
     return NULL;
 }
 
@@ -180,7 +185,9 @@ TEST(park_sees_what_was_written_before_the_unpark_of_another_thread)
     CHECK_EQ(pthread_create(&thread, NULL, thread_sends_letters, &box), 0);
     resume_until_finished(box.co);
     pthread_join(thread, NULL);
-    CHECK_EQ(box.sum, (long)ROUNDS * (ROUNDS + 1) / 2);
+    long sent = kc_load_relaxed(&box.taken);
+    CHECK_GT(sent, 0);
+    CHECK_EQ(box.sum, sent * (sent + 1) / 2);
     kcoro_destroy(box.co);
 }
 
