@@ -244,7 +244,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), fresh = word & ~was;
     bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT), stops = fresh & KC_WORD_STOP;
     bool notice = stops && needs_notice(j, was);
-    bool skips = stops && may_be_pending(j, was);
+    bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
 
     /* The count holds j for the notice, and for the look at its parent's queue. */
     kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);

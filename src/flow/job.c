@@ -284,13 +284,15 @@ static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_COUNTED)))
         return NULL;
     kc_job_ext_t *ext = kc__job_ext_of(parent);
-    /* In a job that is cancelled they wait until all are marked: see flush_pending. */
+    /* In a job that is cancelled they wait until all are marked: see flush_pending. Of those that
+     * have not waited for their turn (skip_the_queue) there may be more than may run. */
+    bool full = --ext->running >= ext->max_running;
     bool halted = kc__job_word(parent) & KC_WORD_HALT;
-    kc_block_t *block = halted ? NULL : kc__queue_pop(&ext->pending);
-    if (block)
-        return kc_container_of(block, kc_job_t, task.block);
-    ext->running--;
-    return NULL;
+    kc_block_t *block = full || halted ? NULL : kc__queue_pop(&ext->pending);
+    if (!block)
+        return NULL;
+    ext->running++;
+    return kc_container_of(block, kc_job_t, task.block);
 }
 
 bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)

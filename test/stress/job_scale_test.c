@@ -2,10 +2,10 @@
 /*
  * job_scale_test.c - very deep and very wide trees of jobs (J11): no recursion, time in proportion.
  *
- * A chain: each job is the child of the one before it. A fan: all are children of one group. Both
- * are cancelled at the top. All runs on a thread whose stack is small, so that a call for each job
- * of the chain would not fit. The times are printed; the bound on their ratio is generous, because
- * other programs run here too: what grows with the square is far beyond it.
+ * A chain: each job is the child of the one before it. A fan: all are children of one group, or of
+ * one scope. Both are cancelled at the top. All runs on a thread whose stack is small, so that a
+ * call for each job of the chain would not fit. The times are printed; the bound on their ratio is
+ * generous, because other programs run here too: what grows with the square is far beyond it.
  */
 #include "coro/coro.h"
 #include "flow/job.h"
@@ -33,6 +33,8 @@ struct run {
     bool chain;   /* else a fan                              */
     bool started; /* the bodies wait; else they never start */
     bool each;    /* cancelled one by one                    */
+    bool in_turn; /* in a scope where one runs at a time     */
+    kc_scope_t scope;
     kc_job_t **handle;
     long ran, ended;
     double took; /* the cancel and the end of all, in seconds */
@@ -79,12 +81,17 @@ static void never_ran(void *arg)
     ++((struct run *)arg)->ended;
 }
 
-/* A group, and in it the jobs; each in the one before, if it is a chain. */
+/* A group or a scope, and in it the jobs; each in the one before, if it is a chain. */
 static kc_job_t *plant(struct run *run)
 {
     kc_job_t *top = NULL, *above;
 
-    CHECK_EQ(kc_group_create(NULL, &top), 0);
+    if (run->in_turn) {
+        CHECK_EQ(kc_scope_begin(&run->scope, &(kc_scope_opts_t){ .max_running = 1 }), 0);
+        top = kc_job_retain(kc_scope_job(&run->scope));
+    } else {
+        CHECK_EQ(kc_group_create(NULL, &top), 0);
+    }
     above = kc_job_retain(top);
     for (int i = 0; i < run->jobs; i++) {
         kc_launch_opts_t o = { .parent = above, .stack = STACK, .dispose = never_ran };
@@ -126,7 +133,7 @@ static int scenario(void *arg)
     CHECK_EQ(run->ended, 0);
     double begin = seconds();
     cancel_all(run, top);
-    CHECK_EQ(kc_job_join(top), -ECANCELED);
+    CHECK_EQ(run->in_turn ? kc_scope_end(&run->scope) : kc_job_join(top), -ECANCELED);
     run->took = seconds() - begin;
     CHECK_EQ(kc_job_state(top), KC_JOB_CANCELLED);
     kc_job_release(top);
@@ -222,4 +229,9 @@ TEST_SLOW(a_fan_of_100000_jobs_that_wait_is_cancelled, 300000)
 TEST_SLOW(a_million_children_are_cancelled_one_by_one, 300000)
 {
     check_linear((struct run){ .jobs = scaled(FAN), .each = true });
+}
+
+TEST_SLOW(a_fan_of_100000_jobs_that_wait_for_their_turn_is_cancelled, 300000)
+{
+    check_linear((struct run){ .jobs = scaled(CHAIN), .in_turn = true });
 }

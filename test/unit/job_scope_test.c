@@ -614,6 +614,31 @@ IN_A_JOB(a_child_that_is_cancelled_while_it_waits_for_its_turn_ends_at_once)
     return 0;
 }
 
+IN_A_JOB(nobody_takes_the_turn_of_one_that_was_cancelled_while_it_waited)
+{
+    kc_job_t *job[4];
+    count_t n = 0;
+    kc_scope_t s;
+
+    CHECK_EQ(kc_scope_begin(&s, &(kc_scope_opts_t){ .max_running = 1 }), 0);
+    job[0] = launch(waits, &n, NULL);
+    UNTIL(get(&n) == 1);
+    for (int i = 1; i < 4; i++)
+        job[i] = launch(waits, &n, NULL);
+    CHECK(kc_job_cancel(job[2], 0));
+    CHECK_EQ(kc_job_join(job[2]), -ECANCELED);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(get(&n), 1);
+    for (int i = 0; i < 4; i++) {
+        UNTIL(i == 2 || get(&n) == (i < 2 ? i + 1 : i));
+        kc_job_drop(job[i]);
+    }
+    CHECK_EQ(kc_scope_end(&s), 0);
+    CHECK_EQ(get(&n), 3);
+    return 0;
+}
+
 struct churn {
     kc_job_t *job[16];
     count_t go, done;
