@@ -7,7 +7,7 @@
  *          again; then it sets its bit (idle.h), looks a last time, and sleeps on its futex.
  *
  * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
- *          Z1  wake: awake   store_release  Z2          (the work itself goes through the queues)
+ *          Z1  wake: awake   store_release  Z2, sched H6 (the work itself goes through the queues)
  *          Z2  sleep: awake  load_acquire   Z1
  *          Z3  closing       load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                       left behind
@@ -30,10 +30,10 @@ static void wake(kc_worker_t *w, uint32_t what_for)
 {
     bool on_fd = w == w->sched->main && kc_load_relaxed(&w->sched->outside);
 
-    kc_store_release(&w->awake, what_for); /* Z1 */
-    if (on_fd)
+    if (on_fd) /* before main, which waits for the word, may close it */
         kc__sched_signal_fd(w->sched);
-    else
+    kc_store_release(&w->awake, what_for); /* Z1 */
+    if (!on_fd)
         kc__os_wake(&w->awake);
 }
 

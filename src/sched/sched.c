@@ -15,7 +15,8 @@
  *          H3  start: arrived    load_acquire   H2
  *          H4  record: recorder  load_acquire   trace.c T1   the recorder; events would go into
  *                                                            memory that is not set up yet
- *          H6  pump: awake       load_acquire   idle.c Z1    (the word alone)
+ *          H6  pump: awake       load_acquire   idle.c Z1    that the descriptor was written to:
+ *                                                            it could be closed before
  *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
  *          H8  pump: done        load_acquire   wait.c A2    the result of what is waited for
  */
@@ -273,7 +274,7 @@ static void pump_begin(kc_sched_t *s)
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
         while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
-            kc__relax();                              /* the wake-up is on its way */
+            sched_yield();                            /* the wake-up is on its way */
     s->main->searching = kc_load_relaxed(&s->main->awake) == KC_AWAKE_AS_SEARCHER;
     kc_store_relaxed(&s->main->awake, 0);
     kc_store_relaxed(&s->outside, 0);
@@ -544,6 +545,7 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__task_host.shut(s);
     pump_all(s);
     pump_end(s);
+    pump_begin(s); /* from now on nobody finds main asleep and writes to its descriptor */
     if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)
         kc__sight.unwatch(s);
     stop_threads(s, s->workers);
