@@ -202,9 +202,10 @@ static void run_now(kc_job_t *j)
 
     kc_store_relaxed(&j->task.worker, t->worker);
     int rc = kc__task_host.start(&j->task);
-    if (rc == 0)
+    if (rc == 0) {
         kc__worker_run_now(t, co, j->task.co);
-    else if (rc == -ENOMEM)
+        kc__wait_charge(kc__thread(), co); /* it went on before all who were ready */
+    } else if (rc == -ENOMEM)
         kc__task_submit(&j->task); /* it starts as soon as there is memory for a stack */
 }
 

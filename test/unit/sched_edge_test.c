@@ -128,6 +128,43 @@ TEST(children_that_run_now_keep_neither_timers_nor_tasks_waiting)
     }
 }
 
+static int yields_once(void *arg)
+{
+    (void)arg;
+    return kc_yield();
+}
+
+static int yields_then_sets_flag(void *arg)
+{
+    CHECK_EQ(kc_yield(), 0);
+    return set_flag(arg);
+}
+
+static int launches_now_beside_one_that_is_ready(void *arg)
+{
+    const kc_fn_t *child = arg;
+    kc_launch_opts_t now = { .flags = KC_JOB_NOW };
+
+    CHECK_EQ(kc_launch_job(yields_then_sets_flag, NULL, &now, NULL), 0);
+    for (int left = 2000; !kc_load_acquire(&flag); left--) {
+        CHECK_GT(left, 0);
+        CHECK_EQ(kc_launch_job(*child, NULL, &now, NULL), 0);
+    }
+    return 0;
+}
+
+TEST(children_that_run_now_do_not_keep_those_waiting_that_are_ready)
+{
+    static const kc_fn_t child[] = { returns_at_once, yields_once };
+
+    for (size_t i = 0; i < sizeof child / sizeof child[0]; i++) {
+        kc_store_release(&flag, 0);
+        CHECK_EQ(kc_run(launches_now_beside_one_that_is_ready, (void *)(uintptr_t)&child[i],
+                        &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
+                 0);
+    }
+}
+
 /* A worker that is woken for its own work must not count as one that looks for others'. */
 static int waits_for_flag(void *arg)
 {
