@@ -253,7 +253,8 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     t->hub = s->hub;
     t->fn = fn;
     t->arg = arg;
-    t->where = where;
+    /* If any worker is the thread that pumps, due ones start in order (T6): not by its deque. */
+    t->where = where == KC_WORKER && s->workers == 0 ? KC_MAIN : where;
     if (!(t->task = make_run(t))) {
         kc__free(t);
         return -ENOMEM;

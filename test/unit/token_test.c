@@ -68,6 +68,19 @@ TEST(timed_tasks_start_in_order_of_due_time_then_of_submission)
     end(s);
 }
 
+TEST(without_workers_timed_tasks_of_workers_start_in_order_too)
+{
+    kc_sched_t *s = make_virtual();
+
+    for (intptr_t i = 0; i < 7; i++)
+        CHECK_EQ(kc_schedule_delayed(s, KC_MS(i / 3), KC_WORKER, note, (void *)i, NULL), 0);
+    kc_sched_run_expired(s, kc_now() + KC_MS(5));
+    CHECK_EQ(ordered, 7);
+    for (int i = 0; i < 7; i++)
+        CHECK_EQ(order[i], i);
+    end(s);
+}
+
 TEST(bad_arguments_are_einval)
 {
     kc_sched_t *s = make_virtual();
