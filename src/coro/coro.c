@@ -507,6 +507,22 @@ void kcoro_park(void)
         kc__coro_host.parked(me);
 }
 
+/* It was parked, and the caller has opened its gate. */
+static void make_ready(kcoro_t *co)
+{
+    uint32_t seen = KCORO_PARKED;
+
+    if (kc_cas_acq_rel(&co->state, &seen, KCORO_READY) && /* C1 */
+        (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
+        kc__coro_host.ready(co);
+}
+
+void kc__coro_end_park(kcoro_t *co)
+{
+    if (kc__gate_end(&co->gate))
+        make_ready(co);
+}
+
 int kcoro_unpark(kcoro_t *co)
 {
     if (!co)
@@ -514,12 +530,8 @@ int kcoro_unpark(kcoro_t *co)
     live("kcoro_unpark", co);
     if (kc_load_relaxed(&co->state) == KCORO_FINISHED)
         return -EINVAL;
-    if (kc__gate_unpark(&co->gate)) {
-        uint32_t seen = KCORO_PARKED;
-        bool woken = kc_cas_acq_rel(&co->state, &seen, KCORO_READY); /* C1 */
-        if (woken && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
-            kc__coro_host.ready(co);
-    }
+    if (kc__gate_unpark(&co->gate))
+        make_ready(co);
     return 0;
 }
 

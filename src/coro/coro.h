@@ -148,6 +148,9 @@ void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
  * unparked. */
 bool kc__coro_task_forsake(kcoro_t *co);
 
+/* If it is parked it goes on, as by kcoro_unpark; else no permit is left. */
+void kc__coro_end_park(kcoro_t *co);
+
 /* Runs and removes all cleanups, newest first, those included that they add. */
 void kc__defer_run(kcoro_t *co);
 

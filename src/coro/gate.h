@@ -11,8 +11,9 @@
  *          NOTIFIED ------> NOTIFIED   NOTIFIED ------> EMPTY   (gate_park = false: go on)
  *          PARKED --------> EMPTY      PARKED: not possible, only the coroutine itself parks
  *                   (gate_unpark = true: this caller wakes it)
+ *          gate_end, of who ends a park and brings no permit: PARKED ------> EMPTY, else nothing
  *
- * WHO      gate_park: the coroutine itself. gate_unpark: anybody, any number at once, at any time.
+ * WHO      gate_park: the coroutine itself. The others: anybody, any number at once, at any time.
  *
  * ORDER    id  site                 operation    pairs with  carries; what breaks if weaker
  *          G1  park, found permit   cas_acq_rel  G3          what the unparker wrote before;
@@ -22,6 +23,7 @@
  *          G3  unpark, all states   cas_acq_rel  G1, G2      both; also on NOTIFIED -> NOTIFIED,
  *                                                            where a plain look would leave out
  *                                                            the second unparker's data
+ *          G4  end                  cas_acq_rel  G2          as G3
  *
  * PROGRESS park: at most two steps. unpark: lock-free.
  * WHY NOT  An exchange in unpark: between its NOTIFIED and the correction to EMPTY a second permit
@@ -61,6 +63,14 @@ KC_INLINE bool kc__gate_unpark(kc_gate_t *gate)
         if (kc_cas_acq_rel(&gate->word, &seen, next)) /* G3 */
             return seen == KC_GATE_PARKED;
     }
+}
+
+/* The same for who brings no permit: a park that goes on later finds none of this. */
+KC_INLINE bool kc__gate_end(kc_gate_t *gate)
+{
+    uint32_t seen = KC_GATE_PARKED;
+
+    return kc_cas_acq_rel(&gate->word, &seen, KC_GATE_EMPTY); /* G4 */
 }
 
 #endif

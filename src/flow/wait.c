@@ -163,7 +163,7 @@ void kc__wait_cancel(kc_task_t *task)
     uint32_t open = KC_CLAIM_OPEN;
 
     if (kc_load_relaxed(&task->kind) == KC_WAIT_PARK)
-        kcoro_unpark(co);
+        kc__coro_end_park(co);
     else if (kc_load_relaxed(&co->claim) == open &&
              kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A5 */
         kc__worker_ready(kc__worker(), co);

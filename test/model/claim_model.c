@@ -240,7 +240,7 @@ bool kc__signal_in_handler(void)
     NEVER;
 }
 
-int kcoro_unpark(kcoro_t *co)
+void kc__coro_end_park(kcoro_t *co)
 {
     (void)co;
     NEVER;

@@ -13,6 +13,7 @@
  *          ping_pong  unpark, park, acknowledge, twice: each unpark lets exactly one park return
  *          state      two unparkers, one park, then FINISHED: nobody touches the state too late
  *          destroy    the owner ends a coroutine that is parked, while another unparks it
+ *          ended      one unparker, and one who ends the park: that leaves no permit
  *
  * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
  *          P1  unpark: READY       cas_acq_rel    P2          the waker has done with the note; the
@@ -44,6 +45,7 @@ static struct {
     bool permit[2];            /* unparker i has left its permit, not yet used */
     int waker;                 /* who was told to wake the sleeper */
     int sleeps, wakes, passes; /* parks that slept; unparks that woke; parks that found a permit */
+    bool by_end;               /* who was told to wake it has brought nothing */
 } s;
 
 static void reset(void)
@@ -80,7 +82,13 @@ static bool real_gate_unpark(kc_gate_t *gate)
     return kc__gate_unpark(gate);
 }
 
+static bool real_gate_end(kc_gate_t *gate)
+{
+    return kc__gate_end(gate);
+}
+
 static bool (*gate_unpark)(kc_gate_t *gate) = real_gate_unpark;
+static bool (*gate_end)(kc_gate_t *gate) = real_gate_end;
 static bool state_after_gate; /* wrong: an unparker may find RUNNING */
 static bool ready_by_store;   /* wrong: what was destroyed would be READY again */
 
@@ -119,7 +127,8 @@ static void park(void)
     model_wait_until(kc_load_acquire(&s.state) == READY); /* P2 */
     kc_store_relaxed(&s.state, RUNNING);
     model_write(&s.note, 8);
-    take(s.waker);
+    if (!s.by_end)
+        take(s.waker);
 }
 
 static bool make_ready(void)
@@ -139,6 +148,18 @@ static void unpark(int i)
         return;
     }
     s.waker = i;
+    s.wakes++;
+    model_assert(model_read(&s.note) == 7);
+    bool made_ready = make_ready();
+    model_assert(made_ready);
+}
+
+static void ender(int arg)
+{
+    (void)arg;
+    if (!gate_end(&s.gate))
+        return;
+    s.by_end = true;
     s.wakes++;
     model_assert(model_read(&s.note) == 7);
     bool made_ready = make_ready();
@@ -269,6 +290,14 @@ static const struct model destroy = { "destroy",
                                         { "unparker 0", unparker_of_destroyed, 0 },
                                         { "unparker 1", unparker_of_destroyed, 1 } } };
 
+static const struct model ended = {
+    "ended",
+    reset,
+    check_permits,
+    3,
+    { { "parker", parker_once, 0 }, { "unparker", unparker, 0 }, { "ender", ender, 0 } }
+};
+
 const struct model_file model_file = { .ids = { { "G", "coro/gate.h" }, { "", "gate_model.c" } } };
 
 TEST(one_unpark_hands_data_to_one_park)
@@ -296,6 +325,11 @@ TEST(an_unpark_does_not_revive_what_is_destroyed)
     passes(&destroy, 5);
 }
 
+TEST(who_ends_a_park_leaves_no_permit)
+{
+    passes(&ended, 5);
+}
+
 TEST(control_g1_relaxed_misses_the_merged_unparkers_data)
 {
     needs(&merge, "G1", MODEL_RELAXED, "data race: parker reads data");
@@ -315,6 +349,17 @@ TEST(control_g3_relaxed_hides_both)
     needs(&handover, "G3", MODEL_RELEASE, "data race: unparker reads");
     needs(&merge, "G3", MODEL_RELAXED, "data race");
     needs(&ping_pong, "G3", MODEL_RELAXED, "data race");
+}
+
+TEST(control_g4_relaxed_hides_the_parkers_note)
+{
+    needs(&ended, "G4", MODEL_RELAXED, "data race: ender reads");
+}
+
+TEST(control_a_park_that_is_ended_by_an_unpark_leaves_a_permit)
+{
+    gate_end = real_gate_unpark;
+    catches(&ended, "unpark_for_end", "not true: s.gate.word == ");
 }
 
 TEST(control_state_word_relaxed)

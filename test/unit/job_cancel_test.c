@@ -264,6 +264,50 @@ IN_A_JOB(every_suspension_point_of_a_cancelled_job_says_so_until_its_end)
     return 0;
 }
 
+struct parker {
+    count_t in, out;
+    kcoro_t *co;
+};
+
+static void parks_again(void *arg)
+{
+    struct parker *p = arg;
+
+    set(&p->in, 2);
+    kcoro_park();
+    set(&p->out, 1);
+}
+
+static int parks_twice(void *arg)
+{
+    struct parker *p = arg;
+
+    p->co = kcoro_current();
+    CHECK_EQ(kc_defer(parks_again, p), 0);
+    set(&p->in, 1);
+    kcoro_park();
+    return kc_check();
+}
+
+IN_A_JOB(a_cancel_of_one_that_was_just_unparked_is_no_permit)
+{
+    struct parker p = { .co = NULL };
+    kc_job_t *j = launch(parks_twice, &p, &(kc_launch_opts_t){ .affinity = KC_MAIN });
+
+    UNTIL(get(&p.in) == 1);
+    CHECK_EQ(kcoro_unpark(p.co), 0);
+    CHECK(kc_job_cancel(j, 0)); /* the root is on the same thread: nobody has run meanwhile */
+    UNTIL(get(&p.in) == 2);
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(get(&p.out), 0);
+    CHECK_EQ(kcoro_unpark(p.co), 0);
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK_EQ(get(&p.out), 1);
+    kc_job_release(j);
+    return 0;
+}
+
 struct waiter {
     int how;
     count_t in, out;
