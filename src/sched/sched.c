@@ -191,6 +191,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     s->random = opts->seed;
     s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;
     s->fd = -1;
+    s->pumping = false;
     memset(s->name, 0, sizeof s->name);
     if (opts->name)
         memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
@@ -259,17 +260,18 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
 
 /* ---- run ----------------------------------------------------------------------------------- */
 
-/* True: the caller is s's main thread, on its own stack. */
+/* True: the caller is s's main thread, on its own stack, and no handler or dispose of a pump. */
 static bool may_pump(kc_sched_t *s)
 {
     kc_thread_t *t = kc__thread();
 
-    return t->worker == s->main && t->current == t->root;
+    return t->worker == s->main && t->current == t->root && !s->pumping;
 }
 
 /* Main begins to pump: it sleeps on its futex, not on its descriptor. */
 static void pump_begin(kc_sched_t *s)
 {
+    s->pumping = true;
     if (!kc_load_relaxed(&s->outside))
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
@@ -303,6 +305,7 @@ static void pump_end(kc_sched_t *s)
     for (int i = 0; i < 16 && kc__stack_cool(KC_COOL_IDLE); i++)
         ; /* a host's loop does not wait for more than that */
     kc__worker_stop_searching(s->main);
+    s->pumping = false;
     s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
     s->follow_clock = false;
     s->until_idle = false;
@@ -518,8 +521,8 @@ int kc_sched_fd(kc_sched_t *s)
     }
     s->fd = rc;
     kc_thread_t *t = kc__thread();
-    if (t->current == t->root)
-        pump_end(s); /* main does not pump now */
+    if (t->current == t->root && !s->pumping)
+        pump_end(s);
     return s->fd;
 }
 
@@ -536,7 +539,7 @@ int kc_sched_destroy(kc_sched_t *s)
     if (!s)
         return 0;
     kc_thread_t *t = kc__thread();
-    if (t->worker && t->worker->sched == s && t->current != t->root)
+    if (t->worker && t->worker->sched == s && (t->current != t->root || s->pumping))
         return -EDEADLK;
     if (!may_pump(s))
         return -EPERM;

@@ -195,6 +195,7 @@ struct kc_sched {
     uint64_t fp_control;          /* I  of the creator: what its coroutines start with        */
     uint64_t members;             /* I  idle bits of the workers                              */
     char name[32];                /* I */
+    bool pumping;                 /* M  main is inside a pump, in code of the user's too      */
     bool follow_clock;            /* M  timed tasks start by the clock: in kc_sched_run      */
     bool until_idle;              /* M  the pump ends when nothing is left */
     bool stoppable;               /* M  ... and when stopped: kc_sched_run */

@@ -613,6 +613,34 @@ TEST(run_and_destroy_elsewhere_are_errors)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
+static kc_sched_t *pumped;
+
+static void pumps_again(void *arg UNUSED)
+{
+    CHECK_EQ(kc_sched_run(pumped), -EPERM);
+    CHECK_EQ(kc_sched_poll(pumped, kc_now()), -EPERM);
+    CHECK_EQ(kc_sched_run_expired(pumped, kc_now()), -EPERM);
+    CHECK_EQ(kc_sched_destroy(pumped), -EDEADLK);
+    CHECK_GE(kc_sched_fd(pumped), 0);
+    CHECK_EQ(count_one(NULL), 0);
+}
+
+/* On the thread's own stack, too: a job that ends unstarted needs no other. */
+TEST(a_pump_inside_a_pump_is_an_error)
+{
+    kc_launch_opts_t opts = { .affinity = KC_MAIN, .dispose = pumps_again };
+    kc_job_t *j;
+
+    opts.sched = pumped = make(KC_NO_WORKERS, 0);
+    CHECK_EQ(kc_launch_job(count_one, NULL, &opts, &j), 0);
+    CHECK_EQ(kc_sched_submit(pumped, KC_MAIN, count_one, NULL), 0);
+    kc_job_drop(j);
+    run(pumped);
+    CHECK_EQ(kc_load_relaxed(&counter), 2);
+    CHECK_EQ(kc_sched_poll(pumped, kc_now()), KC_FOREVER);
+    end(pumped);
+}
+
 /* ---- S5, S12 ------------------------------------------------------------------------------- */
 
 static long root_visits;
