@@ -145,10 +145,13 @@ static void flush_pending(kc_job_t *j)
 
     if (kc_likely(!ext || ext->max_running == 0))
         return;
-    kc__job_lock(j);
-    kc_queue_t all = ext->pending;
-    ext->pending = (kc_queue_t){ NULL, NULL, 0 };
-    ext->running += (uint32_t)all.count;
+    kc_queue_t all = { NULL, NULL, 0 };
+    if (kc__job_lock(j) &
+        KC_WORD_HALT) { /* else: its own, of a cleanup that has begun meanwhile */
+        all = ext->pending;
+        ext->pending = (kc_queue_t){ NULL, NULL, 0 };
+        ext->running += (uint32_t)all.count;
+    }
     kc__job_unlock(j);
     for (kc_block_t *block; (block = kc__queue_pop(&all)) != NULL;)
         kc__task_submit(&kc_container_of(block, kc_job_t, task.block)->task);

@@ -300,6 +300,7 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
     if (kc_likely(ext->max_running == 0))
         return true;
     bool halted = kc__job_lock(parent) & KC_WORD_HALT;
+    int reason = kc__job_reason_below(parent);
     bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
@@ -308,7 +309,7 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
         ext->running++;
     kc__job_unlock(parent);
     if (halted) /* the walk may not have come to it: it must not start all the same */
-        kc__job_cancel(j, -ECANCELED, KC_BY_PARENT);
+        kc__job_cancel(j, reason, KC_BY_PARENT);
     return !waits;
 }
 

@@ -585,3 +585,76 @@ OUTSIDE(a_child_in_another_scheduler_ends_with_that, s)
     with_a_child_elsewhere(s, 1);
     with_a_child_elsewhere(s, KC_NO_WORKERS);
 }
+
+/* ---- a launch against a cancel, at the worst moment ------------------------------------------ */
+
+struct late {
+    kc_job_t *scope;
+    count_t launches, halted, asked;
+};
+
+static __thread struct late *launching; /* this thread is about to */
+
+bool __real_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+bool __wrap_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+
+/* j is a child; now its parent is cancelled, and has not told its children yet. */
+bool __wrap_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
+{
+    struct late *l = launching;
+
+    launching = NULL;
+    if (l) {
+        set(&l->launches, 1);
+        while (!get(&l->halted))
+            sched_yield();
+    }
+    bool may = __real_kc__job_may_start_in(parent, ext, j);
+    if (l)
+        set(&l->asked, 1);
+    return may;
+}
+
+static void tells_nobody_yet(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    struct late *l = arg;
+
+    set(&l->halted, 1);
+    while (!get(&l->asked))
+        sched_yield();
+}
+
+static void *cancels_meanwhile(void *arg)
+{
+    struct late *l = arg;
+    kc_slot_t slot;
+
+    CHECK_EQ(kc_slot_bind(&slot, kc_job_signal(l->scope), KC_SIG_TERMINATE), 0);
+    CHECK(kc_slot_on(&slot, KC_SIG_TERMINATE, tells_nobody_yet, l));
+    while (!get(&l->launches))
+        sched_yield();
+    CHECK(kc_job_cancel(l->scope, -EPIPE));
+    kc_slot_unbind(&slot);
+    return NULL;
+}
+
+IN_A_JOB(a_child_that_comes_while_its_parent_is_cancelled_has_its_reason)
+{
+    struct late l = { .scope = NULL };
+    kc_deferred_t *value;
+    kc_scope_t s;
+    kc_lease_t lease;
+    pthread_t thread;
+
+    CHECK_EQ(kc_lease_take(kc_job_current(), &lease), 0); /* a plain thread is at work */
+    CHECK_EQ(kc_scope_begin(&s, &(kc_scope_opts_t){ .max_running = 1 }), 0);
+    l.scope = kc_scope_job(&s);
+    CHECK_EQ(pthread_create(&thread, NULL, cancels_meanwhile, &l), 0);
+    launching = &l;
+    CHECK_EQ(kc_async(never, NULL, &value), 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(kc_scope_end(&s), -EPIPE);
+    ended(kc_deferred_job(value), KC_JOB_CANCELLED, -EPIPE);
+    kc_lease_release(&lease);
+    return 0;
+}
