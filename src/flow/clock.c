@@ -87,6 +87,22 @@ kc_time_t kc__clock_at(const kc_clock_t *clock)
     return state == NEW || state == ARMING ? KC_FOREVER : clock->at;
 }
 
+/* It rings on w's thread; here: that is this one. */
+static void arm(kc_clock_t *clock, kc_time_t at, kc_worker_t *w, bool here)
+{
+    clock->at = at;
+    clock->worker = w;
+    kc__clock_ref(clock);
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
+    if (!here) {
+        kc__worker_send(w, &clock->block);
+        return;
+    }
+    kc__timers_add(&w->alarms, &clock->alarm.timer, at);
+    if (w == w->sched->main)
+        kc__sched_rearm(w->sched);
+}
+
 void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 {
     kc_sched_t *s = kc__job_sched(clock->job);
@@ -98,19 +114,13 @@ void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 
     if (at == KC_FOREVER)
         return;
-    if (!moves(clock, NEW, ARMING))
-        return; /* dropped meanwhile, or armed already */
-    clock->at = at;
-    clock->worker = here ? me : s->workers > 0 ? s->worker[0] : s->main;
-    kc__clock_ref(clock);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
-    if (here) {
-        kc__timers_add(&me->alarms, &clock->alarm.timer, at);
-        if (me == s->main)
-            kc__sched_rearm(s);
-    } else {
-        kc__worker_send(clock->worker, &clock->block);
-    }
+    /* A message that is on its way: its thread, and so its scheduler, must be there to read it. */
+    if (!here && !kc__job_hold(clock->job))
+        return;
+    if (moves(clock, NEW, ARMING)) /* else it was dropped meanwhile, or armed already */
+        arm(clock, at, here ? me : s->workers > 0 ? s->worker[0] : s->main, here);
+    if (!here)
+        kc__job_release_there(clock->job);
 }
 
 void kc__clock_message(kc_block_t *block)

@@ -215,3 +215,50 @@ IN_VIRTUAL_TIME(a_scope_in_a_cleanup_has_what_is_left_of_the_grace)
     }
     return 0;
 }
+
+/* ---- a cancel against the end of the scheduler ----------------------------------------------- */
+
+static __thread bool is_slow; /* this thread takes its time before it sends the clock */
+static count_t sends, is_gone;
+
+void __real_kc__worker_send(kc_worker_t *w, kc_block_t *block);
+void __wrap_kc__worker_send(kc_worker_t *w, kc_block_t *block);
+
+void __wrap_kc__worker_send(kc_worker_t *w, kc_block_t *block)
+{
+    if (is_slow && kc_load_relaxed(&block->magic) == KC_CLOCK_MAGIC) {
+        set(&sends, 1);
+        for (kc_time_t until = kc__os_now() + KC_MS(20); !get(&is_gone) && kc__os_now() < until;)
+            sched_yield();
+    }
+    __real_kc__worker_send(w, block);
+}
+
+static void *cancels_slowly(void *arg)
+{
+    is_slow = true;
+    CHECK(kc_job_cancel(arg, 0));
+    is_slow = false;
+    return NULL;
+}
+
+/* Memory of the one that has ended is used again: what came too late would still be there. */
+TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
+    kc_sched_t *s;
+    pthread_t thread;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    kc_launch_opts_t with_grace = { .sched = s, .affinity = KC_MAIN, .grace = KC_SEC(1) };
+    kc_job_t *j = launch(never, NULL, &with_grace);
+    CHECK_EQ(pthread_create(&thread, NULL, cancels_slowly, j), 0);
+    UNTIL(get(&sends));
+    CHECK_EQ(kc_sched_destroy(s), 0);
+    set(&is_gone, 1);
+    pthread_join(thread, NULL);
+    ended(j, KC_JOB_CANCELLED, -ECANCELED);
+    CHECK(kc__mpsc_empty(&s->main->inbox));
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
