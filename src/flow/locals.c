@@ -3,7 +3,9 @@
  * locals.c - values of a job that its children inherit.
  *
  * WHAT     A list that only grows at its head and is shared by all who have inherited it: so a
- *          launch copies one pointer. Setting a key again puts a new value before the old one.
+ *          launch copies one pointer. Setting a key again makes a list without the old value: what
+ *          stood before that is copied, what comes after it is shared. So a list has each key once,
+ *          however often it is set and inherited.
  *
  * ORDER    id  site   operation    pairs with  carries
  *          L1  refs   sub_acq_rel  L1          all uses before the free
@@ -86,6 +88,38 @@ static bool set_again(kc_job_t *own, kc_job_ext_t *ext, const void *key, void *v
     return found;
 }
 
+static kc_local_t *local_new(const void *key, void *value)
+{
+    kc_local_t *local = kc__alloc(sizeof *local);
+
+    if (!local)
+        return NULL;
+    kc_store_relaxed(&local->refs, 1);
+    local->key = key;
+    local->value = value;
+    return local;
+}
+
+/* first, which is new, comes before the others of a list that has its key at `old`. False: no
+ * memory; first and what was made are freed. */
+static bool put_before(kc_local_t *first, const kc_local_t *list, const kc_local_t *old)
+{
+    kc_local_t *last = first;
+
+    for (; last && list != old; list = list->next) {
+        last->next = local_new(list->key, list->value);
+        last = last->next;
+    }
+    if (!last) {
+        unref(first);
+        return false;
+    }
+    last->next = old->next;
+    if (last->next)
+        kc_add_relaxed(&last->next->refs, 1);
+    return true;
+}
+
 int kc_local_set(const void *key, void *value)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
@@ -96,16 +130,21 @@ int kc_local_set(const void *key, void *value)
     kc_job_ext_t *ext = kc__job_ext(own);
     if (ext && set_again(own, ext, key, value))
         return 0;
-    kc_local_t *local = ext ? kc__alloc(sizeof *local) : NULL;
+    kc_local_t *local = ext ? local_new(key, value) : NULL;
     if (!local)
         return -ENOMEM;
-    kc_store_relaxed(&local->refs, 1);
-    local->key = key;
-    local->value = value;
+    kc_local_t *list = ext->locals, *old = list; /* others look at it, nobody else changes it */
+    while (old && old->key != key)
+        old = old->next;
+    if (old && !put_before(local, list, old))
+        return -ENOMEM;
+    if (!old)
+        local->next = list;
     kc__job_lock(own);
-    local->next = ext->locals;
     ext->locals = local;
     kc__job_unlock(own);
+    if (old)
+        unref(list);
     return 0;
 }
 

@@ -578,6 +578,42 @@ IN_A_JOB(a_local_that_is_set_again_is_changed_where_it_is_unless_somebody_has_in
     return 0;
 }
 
+static int waits_with_locals(void *arg)
+{
+    CHECK_PTR(kc_local_get(&key_a), arg);
+    CHECK_PTR(kc_local_get(&key_b), &key_b);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_PTR(kc_local_get(&key_a), arg);
+    return 0;
+}
+
+/* As a server does that marks each of its requests. */
+IN_A_JOB(a_local_that_is_set_and_inherited_again_and_again_is_there_once)
+{
+    char values[50];
+    kc_scope_t s;
+    int length = 0;
+
+    CHECK_EQ(kc_scope_begin(&s, NULL), 0);
+    CHECK_EQ(kc_local_set(&key_a, &values[0]), 0);
+    CHECK_EQ(kc_local_set(&key_b, &key_b), 0);
+    for (int i = 0; i < 50; i++) {
+        CHECK_EQ(kc_local_set(&key_a, &values[i]), 0);
+        CHECK_EQ(kc_launch_job(waits_with_locals, &values[i],
+                               &(kc_launch_opts_t){ .affinity = KC_MAIN, .flags = KC_JOB_NOW },
+                               NULL),
+                 0);
+    }
+    CHECK_PTR(kc_local_get(&key_a), &values[49]);
+    CHECK_PTR(kc_local_get(&key_b), &key_b);
+    for (kc_local_t *l = kc__job_ext_of(kc_scope_job(&s)->parent)->locals; l; l = l->next)
+        length++;
+    CHECK_EQ(length, 2);
+    CHECK(kc_cancel_current(0));
+    CHECK_EQ(kc_scope_end(&s), -ECANCELED);
+    return 0;
+}
+
 IN_A_JOB(locals_are_inherited_at_the_launch_and_not_seen_by_the_parent)
 {
     int value = 0;
