@@ -440,6 +440,14 @@ bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t)
     return true;
 }
 
+/* From now, which may be any time, to due, which is 0 or later. */
+static kc_time_t time_to(kc_time_t due, kc_time_t now)
+{
+    if (due == KC_FOREVER || (now < 0 && due > KC_FOREVER + now))
+        return KC_FOREVER;
+    return due > now ? due - now : 0;
+}
+
 static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
 {
     if (!s)
@@ -470,8 +478,8 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
     pump_end(s);
     if (work)
         return 0;
-    timed = timed == KC_FOREVER ? timed : timed > now ? timed - now : 0;
-    sleeper = sleeper == KC_FOREVER ? sleeper : sleeper > clock ? sleeper - clock : 0;
+    timed = time_to(timed, now);
+    sleeper = time_to(sleeper, clock);
     return timed < sleeper ? timed : sleeper;
 }
 

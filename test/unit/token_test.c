@@ -352,6 +352,19 @@ TEST(a_pump_runs_what_its_tasks_submit_and_returns_with_empty_queues)
     end(s);
 }
 
+TEST(from_a_time_long_before_everything_it_is_for_ever_to_the_next_timer)
+{
+    kc_sched_t *s = make_virtual();
+
+    CHECK_EQ(kc_schedule_delayed(s, KC_SEC(1), KC_MAIN, count_one, NULL, NULL), 0);
+    CHECK_EQ(kc_sched_poll(s, -KC_SEC(1)), KC_SEC(2));
+    CHECK_EQ(kc_sched_poll(s, INT64_MIN), KC_FOREVER);
+    CHECK_EQ(kc_sched_run_expired(s, KC_SEC(1) - KC_FOREVER), KC_FOREVER);
+    CHECK_EQ(kc_sched_run_expired(s, KC_SEC(1) - KC_FOREVER + 1), KC_FOREVER - 1);
+    CHECK_EQ(count(), 0);
+    end(s);
+}
+
 TEST(a_smaller_now_than_before_starts_nothing_new)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, 0);
