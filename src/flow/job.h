@@ -411,11 +411,11 @@ void kc__clock_message(kc_block_t *block);
 
 /* ---- news.c: the job's signal --------------------------------------------------------------- */
 
-/* Makes room for what follows. 0 or -ENOMEM. */
-int kc__news_prepare(kc_job_t *j);
+/* Binds j, which nobody knows yet, to an outside signal. 0 or -ENOMEM. */
+int kc__news_prepare(kc_job_t *j, kc_signal_t *signal);
 
-/* Binds j, which has that room, to an outside signal: its TERMINATE cancels j. */
-void kc__news_bind(kc_job_t *j, kc_signal_t *signal);
+/* From now on TERMINATE of that signal cancels j; if it came meanwhile or before, at once. */
+void kc__news_bind(kc_job_t *j);
 
 /* A cancel has taken effect: TERMINATE for those who listen. */
 void kc__news_terminate(kc_job_t *j);

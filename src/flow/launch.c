@@ -50,13 +50,13 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
         return -ENOMEM;
     if (w->grace && !(ext->grace_end = kc__clock_new(j, grace_rings)))
         return -ENOMEM;
-    return w->signal ? kc__news_prepare(j) : 0;
+    return w->signal ? kc__news_prepare(j, w->signal) : 0;
 }
 
 void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *w)
 {
     if (w->signal)
-        kc__news_bind(j, w->signal);
+        kc__news_bind(j);
     if (!w->timeout)
         return;
     kc_job_ext_t *ext = kc__job_ext(j);

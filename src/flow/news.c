@@ -9,7 +9,9 @@
  * SHAPE    news of a job   signal   the job's own; its owner is the job
  *                          from     a slot on the parent's signal, chained to the job's own
  *                          slot     a slot on the job's own: kc_current_slot
- *                          outside  a slot on the signal of .signal: TERMINATE there cancels
+ *                          outside  a slot on the signal of .signal, chained to `obeys`, a signal
+ *                                   that is nothing but its owner, the job: what comes is a cancel.
+ *                                   A chain and no handler, as jobs that obey jobs do not nest then
  *
  * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
  *          E1  forbid  fence_seq_cst  root.c R2   FORBID before the look at shutting: a job would
@@ -27,6 +29,7 @@ enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_WHOLE, CHAIN_CUT };
 
 struct kc_news {
     kc_signal_t *signal; /* L  NULL: nobody has asked                       */
+    kc_signal_t *obeys;  /* I  NULL: there is no .signal                    */
     uint8_t chain;       /* L  whether from is bound: CHAIN_*               */
     bool has_slot;       /* L  slot is bound                                */
     bool has_outside;    /* L  outside is bound                             */
@@ -50,7 +53,13 @@ static void unpin(void *owner)
     kc__job_unref(owner);
 }
 
+static bool cancel_by_signal(void *owner)
+{
+    return kc__job_cancel(owner, -ECANCELED, KC_BY_USER);
+}
+
 static const struct kc_signal_owner job_owner = { pin, cancel, unpin };
+static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin };
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
@@ -95,9 +104,15 @@ static struct kc_news *news_of(kc_job_t *j)
     return other ? other : news;
 }
 
-int kc__news_prepare(kc_job_t *j)
+int kc__news_prepare(kc_job_t *j, kc_signal_t *signal)
 {
-    return news_of(j) ? 0 : -ENOMEM;
+    struct kc_news *news = news_of(j);
+
+    if (!news || !(news->obeys = kc_signal_create(0)))
+        return -ENOMEM;
+    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
+    news->has_outside = true;
+    return kc_slot_chain(&news->outside, news->obeys);
 }
 
 /* The signal of j alone. */
@@ -237,25 +252,16 @@ kc_slot_t *kc_current_slot(void)
 
 /* ---- what comes from outside ---------------------------------------------------------------- */
 
-static void outside_fired(kc_sigset_t fired, kc_signal_t *signal, void *arg)
-{
-    (void)fired;
-    (void)signal;
-    kc__job_cancel(arg, -ECANCELED, KC_BY_USER);
-}
-
-void kc__news_bind(kc_job_t *j, kc_signal_t *signal)
+void kc__news_bind(kc_job_t *j)
 {
     struct kc_news *news = news_of(j);
+    kc_sigset_t before = KC_SIG_NONE;
 
-    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
-    bool waits = kc_slot_on(&news->outside, KC_SIG_TERMINATE, outside_fired, j);
-    bool ended = kc__job_lock(j) & KC_WORD_DONE;
-    news->has_outside = !ended;
+    kc__job_lock(j);
+    if (news->has_outside) /* else it has ended: a promise may, at any time */
+        before = kc__signal_own(news->obeys, &outside_owner, j);
     kc__job_unlock(j);
-    if (ended) /* a promise may, at any time */
-        kc_slot_unbind(&news->outside);
-    else if (!waits)
+    if (before & KC_SIG_TERMINATE)
         kc__job_cancel(j, -ECANCELED, KC_BY_USER);
 }
 
@@ -279,8 +285,10 @@ static void cut(kc_job_t *j, struct kc_news *news)
     kc__job_unlock(j);
     if (chained)
         kc_slot_unbind(&news->from);
-    if (outside)
+    if (outside) {
         kc_slot_unbind(&news->outside);
+        kc__signal_disown(news->obeys);
+    }
     if (slot)
         kc_slot_unbind(&news->slot);
 }
@@ -299,9 +307,15 @@ void kc__news_end(kc_job_t *j)
 
 void kc__news_free(kc_job_ext_t *ext)
 {
-    if (ext->news)
-        kc_signal_release(ext->news->signal);
-    kc__free(ext->news);
+    struct kc_news *news = ext->news;
+
+    if (!news)
+        return;
+    if (news->has_outside) /* it never was in the tree */
+        kc_slot_unbind(&news->outside);
+    kc_signal_release(news->obeys);
+    kc_signal_release(news->signal);
+    kc__free(news);
 }
 
 /* The scheduler ends, and its walk may have passed by while FORBID was set: what is to be cancelled

@@ -346,6 +346,16 @@ kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner
     return s;
 }
 
+kc_sigset_t kc__signal_own(kc_signal_t *s, const struct kc_signal_owner *ops, void *owner)
+{
+    kc__lock(&s->lock);
+    s->ops = ops;
+    s->owner = owner;
+    kc_sigset_t before = kc_load_relaxed(&s->state);
+    kc__unlock(&s->lock);
+    return before;
+}
+
 void kc__signal_disown(kc_signal_t *s)
 {
     kc__lock(&s->lock);

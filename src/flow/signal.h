@@ -25,6 +25,9 @@ struct kc_signal_owner {
 /* A signal that belongs to owner, without data. NULL: no memory. */
 kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner);
 
+/* From now on s, which had no owner, has one. Returns the bits that were triggered before. */
+kc_sigset_t kc__signal_own(kc_signal_t *s, const struct kc_signal_owner *ops, void *owner);
+
 /* The owner is gone, or will not be asked any more: TERMINATE is a bit as others are. A call of
  * cancel may still be on its way, with the owner pinned. */
 void kc__signal_disown(kc_signal_t *s);

@@ -131,10 +131,16 @@ void kc_slot_unbind(kc_slot_t *slot)
     model_fail("a slot is taken off");
 }
 
-bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *arg)
+kc_signal_t *kc_signal_create(size_t data_size)
 {
-    (void)slot, (void)bit, (void)fn, (void)arg;
-    model_fail("a handler is set");
+    (void)data_size;
+    model_fail("a signal is made");
+}
+
+kc_sigset_t kc__signal_own(kc_signal_t *of, const struct kc_signal_owner *ops, void *owner)
+{
+    (void)of, (void)ops, (void)owner;
+    model_fail("a signal is given to a job");
 }
 
 int kc_slot_chain(kc_slot_t *slot, kc_signal_t *to)
