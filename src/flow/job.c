@@ -186,6 +186,14 @@ void kc__job_unref(kc_job_t *j)
     kc__job_free(j);
 }
 
+void kc__job_give_up(kc_job_t *j)
+{
+    /* Until it is terminal one reference is the tree's. */
+    if (kc_unlikely(kc_load_acquire(&j->refs) == 1 && !(kc__job_word(j) & KC_WORD_DONE))) /* J6 */
+        unref_too_often();
+    kc__job_unref(j);
+}
+
 /* ---- the tree ------------------------------------------------------------------------------- */
 
 /* Under the parent's lock: first in the ring. */
@@ -717,7 +725,7 @@ kc_job_t *kc_job_retain(kc_job_t *j)
 void kc_job_release(kc_job_t *j)
 {
     if (j)
-        kc__job_unref(kc__job_live("kc_job_release", j));
+        kc__job_give_up(kc__job_live("kc_job_release", j));
 }
 
 void kc_job_drop(kc_job_t *j)
@@ -725,7 +733,7 @@ void kc_job_drop(kc_job_t *j)
     if (!j)
         return;
     kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
-    kc__job_unref(j);
+    kc__job_give_up(j);
 }
 
 kc_job_state_t kc_job_state(const kc_job_t *j)

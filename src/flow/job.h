@@ -230,6 +230,9 @@ void kc__job_release(kc_job_t *j, uint64_t clear);
 void kc__job_ref(kc_job_t *j);
 void kc__job_unref(kc_job_t *j);
 
+/* The same for a handle of the user's: aborts if there was none. */
+void kc__job_give_up(kc_job_t *j);
+
 /* What join gives. It is terminal. */
 KC_INLINE int kc__job_result(const kc_job_t *j)
 {

@@ -217,7 +217,7 @@ kc_deferred_t *kc_deferred_retain(kc_deferred_t *d)
 void kc_deferred_release(kc_deferred_t *d)
 {
     if (d)
-        kc__job_unref(kc__job_live("kc_deferred_release", d));
+        kc__job_give_up(kc__job_live("kc_deferred_release", d));
 }
 
 int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)

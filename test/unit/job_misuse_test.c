@@ -137,6 +137,22 @@ TEST_ABORTS(the_abort_names_the_job, "careless")
     run_named(leaves_a_scope_open, "careless");
 }
 
+static int releases_twice(void *arg UNUSED)
+{
+    count_t n = 0;
+    kc_job_t *j = launch(waits, &n, NULL);
+
+    UNTIL(get(&n) == 1);
+    kc_job_release(j);
+    kc_job_release(j); /* it lives, by the reference of the tree */
+    return 0;
+}
+
+TEST_ABORTS(a_second_release_of_a_job_that_runs_aborts, "released more often than retained")
+{
+    run_named(releases_twice, NULL);
+}
+
 static int leaves_a_shield_open(void *arg UNUSED)
 {
     return kc_shield_begin();
