@@ -242,6 +242,14 @@ void kc__hub_close(kc_hub_t *hub)
 
 /* ---- public --------------------------------------------------------------------------------- */
 
+/* If any worker is always the same thread, due ones start in order there (T6): not by its deque. */
+static kc_affinity_t in_order(const kc_sched_t *s, kc_affinity_t where)
+{
+    if (where != KC_WORKER || s->workers > 1)
+        return where;
+    return s->workers == 0 ? KC_MAIN : KC_WORKER_AT(0);
+}
+
 static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinity_t where,
                     kc_fn_t fn, void *arg, kc_token_t **out)
 {
@@ -253,8 +261,7 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     t->hub = s->hub;
     t->fn = fn;
     t->arg = arg;
-    /* If any worker is the thread that pumps, due ones start in order (T6): not by its deque. */
-    t->where = where == KC_WORKER && s->workers == 0 ? KC_MAIN : where;
+    t->where = in_order(s, where);
     if (!(t->task = make_run(t))) {
         kc__free(t);
         return -ENOMEM;

@@ -179,7 +179,7 @@ static kc_task_t *task_make(kc_sched_t *sched, kc_affinity_t where, kc_fn_t fn, 
                             void (*ended)(void *owner), void *owner)
 {
     KC_ASSERT(s.made_runs < RUNS && sched == &s.sched);
-    KC_ASSERT(where == (sched->workers > 0 ? KC_WORKER : KC_MAIN));
+    KC_ASSERT(where == (sched->workers > 0 ? KC_WORKER_AT(0) : KC_MAIN));
     struct run *run = &runs[s.made_runs++];
     run->task.fn = fn;
     run->task.arg = arg;

@@ -81,6 +81,42 @@ TEST(without_workers_timed_tasks_of_workers_start_in_order_too)
     end(s);
 }
 
+static int note_and_count(void *arg)
+{
+    note(arg);
+    return count_one(NULL);
+}
+
+static KC_ATOMIC(int) begun, told;
+
+static int spins_until_told(void *arg)
+{
+    kc_store_release(&begun, 1);
+    while (!kc_load_acquire(&told))
+        sched_yield();
+    return note_and_count(arg);
+}
+
+/* It is busy until all are due and told. */
+TEST(timed_tasks_of_the_only_worker_start_in_order_too)
+{
+    kc_sched_t *s = make(1, 0);
+
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER, spins_until_told, (void *)0), 0);
+    while (!kc_load_acquire(&begun))
+        sched_yield();
+    for (intptr_t i = 1; i < 50; i++)
+        CHECK_EQ(kc_schedule_delayed(s, KC_MS(i / 20), KC_WORKER, note_and_count, (void *)i, NULL),
+                 0);
+    CHECK_EQ(kc_sched_run_expired(s, kc_now() + KC_MS(5)), KC_FOREVER);
+    kc_store_release(&told, 1);
+    while (count() < 50)
+        sched_yield();
+    end(s);
+    for (int i = 0; i < 50; i++)
+        CHECK_EQ(order[i], i);
+}
+
 TEST(bad_arguments_are_einval)
 {
     kc_sched_t *s = make_virtual();
