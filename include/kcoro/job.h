@@ -96,7 +96,8 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
  * The same with options, as a child of opts->parent. out: a handle; NULL: none.
  *
  * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
- * Suspends: with KC_JOB_NOW, until the child suspends or ends.
+ * Suspends: with KC_JOB_NOW, until the child suspends or ends; one of some hundreds also until all
+ *          who are ready have had a turn.
  * Returns: 0: exactly one of fn and dispose will be called; -EINVAL: no such place or flag, a
  *          negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or current
  *          job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or is a
