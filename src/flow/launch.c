@@ -354,7 +354,7 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
 void kc__hold_ends(kc_sched_t *s)
 {
     if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
-        (void)0;                           /* which may see now that all wait */
+        kc__sched_look_again(s);           /* it may see now that all wait */
 }
 
 bool kc__hold_for_foreign(kc_sched_t *s)

@@ -43,6 +43,12 @@ void kc__worker_wake(kc_worker_t *w)
         wake(w, KC_AWAKE_BY_NAME);
 }
 
+void kc__sched_look_again(kc_sched_t *s)
+{
+    if (kc__idle_claim(&s->idle, kc__idle_bit(s->main->bit)))
+        wake(s->main, KC_AWAKE_BY_NAME);
+}
+
 void kc__sched_wake_any(kc_sched_t *s)
 {
     int bit = kc__idle_pick(&s->idle, s->members);
@@ -121,6 +127,8 @@ static bool anything_left(kc_worker_t *w)
         return true;
     if (w == s->main && kc__worker_cares(w, KC_CARE_ONCE) && kc_load_relaxed(&s->flights) == 0)
         return true;
+    if (w == s->main && s->held && !kc__task_host.held_open(s))
+        return true; /* all wait for ever now */
     if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;
     return w->works && stealable(s);

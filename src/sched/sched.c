@@ -192,6 +192,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     s->virtual_time = (opts->flags & KC_SCHED_VIRTUAL_TIME) != 0;
     s->fd = -1;
     s->pumping = false;
+    s->held = false;
     memset(s->name, 0, sizeof s->name);
     if (opts->name)
         memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
@@ -359,8 +360,9 @@ static int nothing_ready(kc_sched_t *s)
         kc__worker_sleep(s->main, KC_FOREVER);
         return 0;
     }
-    if (due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable &&
-        !kc__task_host.held_open(s) && !kc__task_host.awaits_thread(s)) {
+    bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable;
+    s->held = for_ever && kc__task_host.held_open(s);
+    if (for_ever && !s->held && !kc__task_host.awaits_thread(s)) {
         /* What held it open is over now: but what it has brought may be here. */
         if (main_has_work(s) || kc__task_host.idle(s))
             return 0;
@@ -371,6 +373,7 @@ static int nothing_ready(kc_sched_t *s)
         set_clock(s, due);
     else
         kc__worker_sleep(s->main, due);
+    s->held = false;
     return 0;
 }
 

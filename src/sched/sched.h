@@ -199,6 +199,7 @@ struct kc_sched {
     bool follow_clock;            /* M  timed tasks start by the clock: in kc_sched_run      */
     bool until_idle;              /* M  the pump ends when nothing is left */
     bool stoppable;               /* M  ... and when stopped: kc_sched_run */
+    bool held;                    /* M  all wait for ever, unless who holds it open ends that */
     const KC_ATOMIC(uint32_t) *
         done;           /* M  the pump returns when it is KC_DONE; NULL: no such word */
     kc_time_t deadline; /* M  the pump returns then; 0: none */
@@ -342,6 +343,9 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until);
 /* Makes sure that somebody looks after what was put into a queue. */
 void kc__worker_wake(kc_worker_t *w);
 void kc__sched_wake_any(kc_sched_t *s);
+
+/* Main, if it sleeps in a pump and takes what any worker may do, looks once more. */
+void kc__sched_look_again(kc_sched_t *s);
 
 /* When the first sleeper or, on the main thread, timed task is due; KC_FOREVER: none. */
 kc_time_t kc__worker_next_due(kc_worker_t *w);

@@ -287,3 +287,73 @@ TEST(who_is_about_to_be_woken_is_waited_for)
     CHECK_EQ(kc_run(has_a_slow_friend, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME }),
              0);
 }
+
+/* ---- who could have ended it gives up -------------------------------------------------------- */
+
+static kc_lease_t lease;
+
+static void *releases_when_all_sleep(void *arg)
+{
+    while (!(kc_load_relaxed(&slow.main->sched->idle.word) & kc__idle_bit(slow.main->bit)))
+        sched_yield();
+    kc_lease_release(&lease);
+    return arg;
+}
+
+static int leases_one_that_is_stuck(void *arg)
+{
+    kc_job_t *job;
+    pthread_t thread;
+
+    CHECK_EQ(kc_launch_job(parks_until_woken, arg, NULL, &job), 0);
+    CHECK_EQ(kc_lease_take(job, &lease), 0);
+    kc_job_release(job);
+    while (!kc_load_acquire(&slow.rests))
+        CHECK_EQ(kc_yield(), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, releases_when_all_sleep, NULL), 0);
+    CHECK_EQ(pthread_detach(thread), 0);
+    return 0;
+}
+
+TEST(a_deadlock_that_only_a_lease_held_open_is_found_when_it_is_released)
+{
+    run_into_deadlock(leases_one_that_is_stuck);
+    CHECK_EQ(lines_with("waits for park"), 1);
+}
+
+static int leases_and_releases(void *arg)
+{
+    kc_job_t *job;
+
+    slow.main = kc__worker();
+    CHECK_EQ(kc_launch_job(parks_until_woken, arg, NULL, &job), 0);
+    CHECK_EQ(kc_lease_take(job, &lease), 0);
+    kc_job_release(job);
+    return 0;
+}
+
+static void *releases_at_once(void *arg)
+{
+    kc_time_t pause = (kc_time_t)(uintptr_t)arg, until;
+
+    while (!kc_load_acquire(&slow.rests))
+        sched_yield();
+    until = kc_now() + pause;
+    while (kc_now() < until)
+        ;
+    kc_lease_release(&lease);
+    return NULL;
+}
+
+/* The release comes when main has looked and is about to sleep, if it is lucky. */
+TEST(a_lease_that_is_released_while_main_goes_to_sleep_leaves_no_deadlock_unseen)
+{
+    for (long i = 0, rounds = kc_test_rounds(10); i < rounds && kc_test_has_time(); i++) {
+        pthread_t thread;
+        kc_store_relaxed(&slow.rests, 0);
+        CHECK_EQ(
+            pthread_create(&thread, NULL, releases_at_once, (void *)(uintptr_t)(i % 50 * 200)), 0);
+        run_into_deadlock(leases_and_releases);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+    }
+}
