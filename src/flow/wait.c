@@ -99,13 +99,23 @@ static void wait_rings(kc_alarm_t *alarm)
         kc__wait_wake(w);
 }
 
+/* When it is so much later on the clock of the system as from now to the deadline. */
+static kc_time_t real_time_of(kc_time_t deadline, kc_time_t now)
+{
+    kc_time_t real = kc__os_now();
+
+    if (deadline <= now)
+        return 0;
+    return deadline - now > KC_FOREVER - real ? KC_FOREVER : real + (deadline - now);
+}
+
 int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 {
     bool pumps = w->worker && kc__sched_pump_until(w->worker->sched, deadline, &w->word);
     kc_time_t until = KC_FOREVER, now = kc_now();
 
     if (deadline != KC_FOREVER && !pumps) /* its clock may be a virtual one */
-        until = deadline <= now ? 0 : kc__os_now() + (deadline - now);
+        until = real_time_of(deadline, now);
     for (uint32_t seen; (seen = kc_load_acquire(&w->word)) != KC_DONE;) { /* A3 */
         if ((pumps || kc__os_now() >= until) && deadline != KC_FOREVER &&
             kc__wait_claim(w, w->timed_out))

@@ -431,6 +431,27 @@ TEST(the_oldest_deadline_of_all_is_over_for_a_plain_thread_too)
     kc_chan_release(c);
 }
 
+static void *thread_sends_one(void *arg)
+{
+    int item = 7;
+
+    CHECK_EQ(kc_chan_send(arg, &item), 0);
+    return NULL;
+}
+
+TEST(the_last_deadline_of_all_is_not_over_for_a_plain_thread)
+{
+    kc_chan_t *c = chan(sizeof(int), 0);
+    pthread_t thread;
+    int item = 0;
+
+    CHECK_EQ(pthread_create(&thread, NULL, thread_sends_one, c), 0);
+    CHECK_EQ(kc_chan_recv_until(c, &item, KC_FOREVER - 1), 0);
+    CHECK_EQ(item, 7);
+    pthread_join(thread, NULL);
+    kc_chan_release(c);
+}
+
 /* A thread may wait for ever in vain, but for a close. */
 TEST(a_close_wakes_plain_threads)
 {
