@@ -418,11 +418,11 @@ void kc__timers_init(kc_timers_t *ts, kc_time_t now)
     ts->now = key_of(now);
 }
 
-void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+KC_INLINE void add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due, uint64_t seq)
 {
     KC_ASSERT(!kc__timer_pending(t));
     t->due = due;
-    t->seq = ts->seq++;
+    t->seq = seq;
     t->child = NULL;
     if (ts->count++ == 0) { /* as long as there are few, all are in the front */
         ts->last = UINT64_MAX;
@@ -435,6 +435,17 @@ void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
     front_add(ts, t);
     if (kc_unlikely(ts->front_count > ts->front_limit))
         front_shrink(ts);
+}
+
+void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+{
+    add(ts, t, due, ts->seq++);
+}
+
+void kc__timers_add_again(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+{
+    KC_ASSERT(t->seq < ts->seq);
+    add(ts, t, due, t->seq);
 }
 
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)

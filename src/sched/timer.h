@@ -17,7 +17,7 @@ typedef struct kc_timers kc_timers_t;
 
 struct kc_timer {
     kc_time_t due;
-    uint64_t seq;       /* the order of adding, among all of one kc_timers_t       */
+    uint64_t seq;       /* the order of first adding, of one kc_timers_t           */
     kc_timer_t *next;   /* in its slot or among its siblings                       */
     kc_timer_t **where; /* the pointer that points to this timer; NULL: not pending */
     kc_timer_t *child;  /* in the front: the first of those that come after it     */
@@ -53,12 +53,16 @@ void kc__timers_init(kc_timers_t *ts, kc_time_t now);
 /* t must not be pending. A due time in the past is fine, and so is KC_FOREVER. */
 void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due);
 
+/* The same for one that was in ts before, and has not been in another since: among those of one due
+ * time it keeps its place. */
+void kc__timers_add_again(kc_timers_t *ts, kc_timer_t *t, kc_time_t due);
+
 /* t must be pending in ts. */
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t);
 
 /*
  * Takes out the earliest timer with due <= now; NULL: there is none. Order is by due time, then by
- * adding. A now that lies before an earlier one is fine: fewer are due.
+ * first adding. A now that lies before an earlier one is fine: fewer are due.
  */
 kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now);
 

@@ -184,7 +184,7 @@ bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
         if (kc_load_acquire(&t->state) & CANCELLED) /* K4 */
             continue; /* its message is on its way, and gives up the timer's reference */
         if (t->interval)
-            kc__timers_add(&hub->timers, &t->timer, next_tick(t, now));
+            kc__timers_add_again(&hub->timers, &t->timer, next_tick(t, now));
         start_run(t);
     }
     return any;

@@ -121,6 +121,11 @@ void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
     ts->root = t;
 }
 
+void kc__timers_add_again(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
+{
+    kc__timers_add(ts, t, due);
+}
+
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
     model_assert(t->where && ts->root == t && !t->next); /* there is one token */

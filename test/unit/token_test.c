@@ -68,6 +68,25 @@ TEST(timed_tasks_start_in_order_of_due_time_then_of_submission)
     end(s);
 }
 
+/* After ten milliseconds all but the last are due. */
+TEST(an_interval_task_keeps_its_place_in_the_order_of_submission)
+{
+    kc_sched_t *s = make_virtual();
+    static const int interval[] = { 10, 5, 10, 2 };
+    static const int expected[] = { 0, 1, 2, 3, 9, 3, 3, 1, 3, 3, 0, 1, 2, 3, 8 };
+
+    for (intptr_t i = 0; i < 4; i++)
+        CHECK_EQ(kc_schedule_interval(s, KC_MS(interval[i]), KC_MAIN, note, (void *)i, NULL), 0);
+    CHECK_EQ(kc_schedule_delayed(s, KC_MS(10), KC_MAIN, note, (void *)8, NULL), 0);
+    CHECK_EQ(kc_schedule_delayed(s, 0, KC_MAIN, note, (void *)9, NULL), 0);
+    for (int i = 0; i <= 10; i++)
+        kc_sched_run_expired(s, KC_MS(i));
+    CHECK_EQ(ordered, 15);
+    for (int i = 0; i < 15; i++)
+        CHECK_EQ(order[i], expected[i]);
+    end(s);
+}
+
 TEST(without_workers_timed_tasks_of_workers_start_in_order_too)
 {
     kc_sched_t *s = make_virtual();
