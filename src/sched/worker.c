@@ -687,6 +687,10 @@ void kc__worker_reset(kc_worker_t *w)
     kc_store_relaxed(&w->turns, 0);
     kc_store_relaxed(&w->care, kc__tools ? KC_CARE_TOOLS : 0);
     w->credit = KC_CREDIT;
+    w->starts = 0;
+    w->hops = 0;
+    w->bottom = kc__deque_bottom(&w->deque);
+    w->starved = false;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;

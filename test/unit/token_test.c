@@ -611,3 +611,29 @@ TEST(the_same_seed_gives_the_same_order_and_another_seed_another)
     CHECK_EQ(memcmp(a, b, sizeof a), 0);
     CHECK_NE(memcmp(a, c, sizeof a), 0);
 }
+
+static int launches_some(void *arg)
+{
+    (void)arg;
+    for (intptr_t i = 0; i < 40; i++) {
+        CHECK_EQ(kc_launch(note, (void *)i), 0);
+        if (i % 7 == 0)
+            kc_yield();
+    }
+    return 0;
+}
+
+TEST(virtual_time_gives_the_same_order_whatever_ran_before)
+{
+    kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME };
+    int first[40];
+
+    for (int i = 0; i < 4; i++) {
+        ordered = 0;
+        CHECK_EQ(kc_run(launches_some, NULL, &opts), 0);
+        CHECK_EQ(ordered, 40);
+        if (i == 0)
+            memcpy(first, order, sizeof first);
+        CHECK_EQ(memcmp(first, order, sizeof first), 0);
+    }
+}
