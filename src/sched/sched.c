@@ -288,8 +288,11 @@ static void pump_begin(kc_sched_t *s)
 
 static bool main_has_work(kc_sched_t *s)
 {
-    return s->main->ready.count + s->main->fresh.count + s->again.count > 0 ||
-           kc__deque_size_hint(&s->main->deque) > 0 || !kc__mpsc_empty(&s->main->inbox);
+    /* Of what any worker may do, what lies in its deque is work for others, unless it works too. */
+    bool deque = s->main->works && kc__deque_size_hint(&s->main->deque) > 0;
+
+    return s->main->ready.count + s->main->fresh.count + s->again.count > 0 || deque ||
+           !kc__mpsc_empty(&s->main->inbox);
 }
 
 /* When main has something to do by itself; KC_FOREVER: never. */

@@ -460,6 +460,48 @@ TEST(poll_and_run_expired_never_take_a_workers_task)
     end(s);
 }
 
+static KC_ATOMIC(int) busy;
+
+static int is_busy_until_told(void *arg)
+{
+    (void)arg;
+    kc_store_release(&busy, 1);
+    while (!kc_load_acquire(&flag))
+        sched_yield();
+    return 0;
+}
+
+/* Who is stopped looks around every so often: by then it has not come to the end of these. */
+static int leaves_much_to_workers(void *arg)
+{
+    kc_sched_t *s = kc_sched_current();
+
+    while (!kc_load_acquire(&busy))
+        sched_yield();
+    for (int i = 0; i < 1000; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER, count_one, arg), 0);
+    kc_sched_stop(s);
+    return 0;
+}
+
+TEST(what_is_left_to_busy_workers_is_no_work_for_a_pump)
+{
+    kc_sched_t *s = make(1, KC_SCHED_MAIN_WORKS);
+    struct pollfd p = { .fd = kc_sched_fd(s), .events = POLLIN };
+
+    kc_store_release(&flag, 0);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), is_busy_until_told, NULL), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, leaves_much_to_workers, NULL), 0);
+    run(s);
+    CHECK_LT(kc_load_relaxed(&counter), 1000);
+    CHECK_EQ(kc_sched_poll(s, kc_now()), KC_FOREVER);
+    CHECK_EQ(poll(&p, 1, 0), 0);
+    kc_store_release(&flag, 1);
+    run(s);
+    CHECK_EQ(kc_load_relaxed(&counter), 1000);
+    end(s);
+}
+
 static int naps(void *arg)
 {
     (void)arg;
