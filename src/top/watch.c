@@ -90,26 +90,9 @@ static void stop_serving(void)
     pthread_join(server, NULL);
 }
 
-static int watch(kc_sched_t *s)
+/* Takes s, which is in it, out of the list. True: that was the last. */
+static bool take_out(kc_sched_t *s)
 {
-    int rc = 0;
-
-    pthread_mutex_lock(&service_lock);
-    if (!watched)
-        rc = start_serving();
-    if (rc == 0) {
-        pthread_mutex_lock(&list_lock);
-        s->next_watched = watched;
-        watched = s;
-        pthread_mutex_unlock(&list_lock);
-    }
-    pthread_mutex_unlock(&service_lock);
-    return rc;
-}
-
-static void unwatch(kc_sched_t *s)
-{
-    pthread_mutex_lock(&service_lock);
     pthread_mutex_lock(&list_lock);
     kc_sched_t **link = &watched;
     while (*link != s)
@@ -117,7 +100,30 @@ static void unwatch(kc_sched_t *s)
     *link = s->next_watched;
     bool last = !watched;
     pthread_mutex_unlock(&list_lock);
-    if (last)
+    return last;
+}
+
+/* It is in the list first: the thread ends when that is empty, whenever a unix signal comes. */
+static int watch(kc_sched_t *s)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&service_lock);
+    pthread_mutex_lock(&list_lock);
+    bool first = !watched;
+    s->next_watched = watched;
+    watched = s;
+    pthread_mutex_unlock(&list_lock);
+    if (first && (rc = start_serving()) < 0)
+        take_out(s);
+    pthread_mutex_unlock(&service_lock);
+    return rc;
+}
+
+static void unwatch(kc_sched_t *s)
+{
+    pthread_mutex_lock(&service_lock);
+    if (take_out(s))
         stop_serving();
     pthread_mutex_unlock(&service_lock);
 }

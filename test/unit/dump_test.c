@@ -405,6 +405,40 @@ TEST(sigquit_dumps_all_schedulers_that_asked_for_it_and_then_means_what_it_did_b
     CHECK_EQ(atomic_load(&earlier_ran), 1);
 }
 
+static atomic_int created;
+
+/* So few that what they print fits into a pipe. */
+static void *sends_sigquit(void *arg)
+{
+    for (int i = 0; i < 200 && !atomic_load(&created); i++)
+        pthread_kill(*(pthread_t *)arg, SIGQUIT);
+    return NULL;
+}
+
+TEST(a_sigquit_that_comes_while_the_scheduler_begins_does_not_end_the_service)
+{
+    struct sigaction before = { .sa_handler = earlier };
+    pthread_t self = pthread_self(), thread;
+    int ends[2], saved = dup(STDERR_FILENO);
+
+    CHECK_EQ(sigaction(SIGQUIT, &before, NULL), 0);
+    for (long i = 0, rounds = kc_test_rounds(10); i < rounds && kc_test_has_time(); i++) {
+        CHECK_EQ(pipe(ends), 0);
+        CHECK(dup2(ends[1], STDERR_FILENO) >= 0);
+        atomic_store(&created, 0);
+        CHECK_EQ(pthread_create(&thread, NULL, sends_sigquit, &self), 0);
+        kc_sched_t *s = make(KC_NO_WORKERS, KC_SCHED_DUMP_ON_SIGQUIT);
+        atomic_store(&created, 1);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(raise(SIGQUIT), 0);
+        free(read_until(ends[0], "kcoro: scheduler"));
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        CHECK(dup2(saved, STDERR_FILENO) >= 0);
+        close(ends[0]);
+        close(ends[1]);
+    }
+}
+
 TEST_DIES(without_the_flag_sigquit_kills_as_always, SIGQUIT, "")
 {
     kc_sched_t *s = make(1, 0);
