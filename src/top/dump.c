@@ -43,7 +43,7 @@
 /* In libdl before glibc 2.34, which a static program may not link. */
 #pragma weak dladdr
 
-enum { TEXT = 224, CLASSES = 8, FRAMES = 16, TRIES = 3 };
+enum { TEXT = 224, CLASSES = 8, FRAMES = 16, TRIES = 3, INDENTED = 32 };
 
 /* One line: those that differ in the coroutine and the age only are equal. */
 struct line {
@@ -239,12 +239,23 @@ static size_t trace(kc_job_t *j, uintptr_t *pc)
     return 0;
 }
 
+/* What is very deep is not moved further to the right, but says how deep it is: else a chain of
+ * jobs would be printed in the square of its length. */
+static void indent(FILE *to, unsigned depth)
+{
+    if (depth <= INDENTED)
+        fprintf(to, "%*s", (int)depth * 2, "");
+    else
+        fprintf(to, "%*s[%u] ", INDENTED * 2, "", depth);
+}
+
 static void print_frame(FILE *to, unsigned depth, uintptr_t pc)
 {
     Dl_info info = { 0 };
     void *at = (void *)(pc - 1); /* inside the call, not behind it */
 
-    fprintf(to, "%*s  at 0x%llx", (int)depth * 2, "", (unsigned long long)pc);
+    indent(to, depth);
+    fprintf(to, "  at 0x%llx", (unsigned long long)pc);
     if (dladdr && dladdr(at, &info) && info.dli_fname) {
         if (info.dli_sname)
             fprintf(to, " %s", info.dli_sname);
@@ -299,7 +310,8 @@ static bool describe(struct line *line, kc_job_t *j, unsigned depth)
 
 static void print(FILE *to, const struct line *line)
 {
-    fprintf(to, "%*s%s", (int)line->depth * 2, "", line->head);
+    indent(to, line->depth);
+    fputs(line->head, to);
     if (line->id)
         fprintf(to, ", coroutine %llu", (unsigned long long)line->id);
     if (line->age >= 0)
@@ -308,9 +320,10 @@ static void print(FILE *to, const struct line *line)
     fprintf(to, "%s\n", line->tail);
     for (size_t i = 0; i < line->frames; i++)
         print_frame(to, line->depth, line->pc[i]);
-    if (line->count > 1)
-        fprintf(to, "%*s  x %llu more like this\n", (int)line->depth * 2, "",
-                (unsigned long long)line->count - 1);
+    if (line->count > 1) {
+        indent(to, line->depth);
+        fprintf(to, "  x %llu more like this\n", (unsigned long long)line->count - 1);
+    }
 }
 
 static void visit(kc_job_t *j, unsigned depth, bool leaf, void *arg)

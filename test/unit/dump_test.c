@@ -235,6 +235,35 @@ TEST(a_tree_1000_deep_needs_no_deep_stack)
     run(looks_deep);
 }
 
+/* How long a dump is when there is a chain of so many. */
+static size_t size_of_dump(void *arg, int jobs)
+{
+    int left = jobs;
+    kc_job_t *j;
+
+    CHECK_EQ(kc_launch_job(deep, &left, NULL, &j), 0);
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    CHECK_EQ(left, 0);
+    char *text = dump(arg);
+    size_t size = strlen(text);
+    free(text);
+    kc_job_drop(j);
+    return size;
+}
+
+static int measures_deep(void *arg)
+{
+    size_t small = size_of_dump(arg, 300);
+
+    CHECK_LT(size_of_dump(arg, 600), small * 5 / 2);
+    return 0;
+}
+
+TEST(a_tree_that_is_twice_as_deep_is_printed_in_about_twice_as_many_bytes)
+{
+    run(measures_deep);
+}
+
 TEST(null_is_einval_and_a_file_with_an_error_is_eio)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, 0);
