@@ -38,10 +38,11 @@ enum {
     LOOK_EVERY = 64, /* turns: one that looks at the timers too */
     FRESH_EVERY = 8, /* one that begins with what has not started */
     OLDEST_EVERY = 16,
-    HERE = 32,   /* coroutines that lie in the nearest cache, as is assumed */
-    NEAR = 2048, /* ... in some cache */
-    FETCHED = 6, /* cache lines of a stack */
-    SHARED = 8,  /* how many are looked at for one that may go to a worker that sleeps */
+    HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
+    NEAR = 2048,   /* ... in some cache */
+    FETCHED = 6,   /* cache lines of a stack */
+    SHARED = 8,    /* how many are looked at for one that may go to a worker that sleeps */
+    CHOICE = 1024, /* of so many that wait longest in a queue a seed chooses */
 };
 
 /* ---- queues ---------------------------------------------------------------------------------- */
@@ -279,14 +280,20 @@ uint64_t kc__worker_random(kc_worker_t *w)
     return (x * 0x2545f4914f6cdd1du) >> 32;
 }
 
-/* With a seed, every choice is its next random number. */
+static size_t choice(const kc_queue_t *q)
+{
+    return q->count < CHOICE ? q->count : CHOICE;
+}
+
+/* With a seed, every choice is its next random number. To take one out costs a step for each before
+ * it: so of very many only the first are looked at. */
 static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
 
     w->starved = false;
-    for (size_t all; !co && !w->starved && (all = w->ready.count + w->fresh.count) > 0;) {
-        size_t k = (size_t)kc__worker_random(w) % all, ready = w->ready.count;
+    for (size_t all; !co && !w->starved && (all = choice(&w->ready) + choice(&w->fresh)) > 0;) {
+        size_t k = (size_t)kc__worker_random(w) % all, ready = choice(&w->ready);
         if (k < ready)
             return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
         co = start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));

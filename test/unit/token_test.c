@@ -612,6 +612,29 @@ TEST(the_same_seed_gives_the_same_order_and_another_seed_another)
     CHECK_NE(memcmp(a, c, sizeof a), 0);
 }
 
+enum { VERY_MANY = 4000 };
+static int started;
+
+static int is_not_too_early(void *arg)
+{
+    /* As far as a seed looks ahead. */
+    CHECK_LT((intptr_t)arg, started++ + 1024);
+    return 0;
+}
+
+TEST(with_a_seed_one_of_very_many_is_chosen_in_a_limited_number_of_steps)
+{
+    kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME, .seed = 5 };
+    kc_sched_t *s = NULL;
+
+    CHECK_EQ(kc_sched_create(&opts, &s), 0);
+    for (intptr_t i = 0; i < VERY_MANY; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER, is_not_too_early, (void *)i), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(started, VERY_MANY);
+    end(s);
+}
+
 static int launches_some(void *arg)
 {
     (void)arg;
