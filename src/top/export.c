@@ -479,9 +479,9 @@ static const kc_record_t *peek(export_t *x, unsigned i)
         uint32_t k = x->lane[i].chunk;
         while (k < n && (x->slots[k] == 0 || x->owner[k] != i))
             k++;
+        x->lane[i].chunk = k < n ? k + 1 : n; /* what was passed is not looked at again */
         if (k >= n)
             return NULL;
-        x->lane[i].chunk = k + 1;
         x->lane[i].at = 1;
         x->lane[i].count = x->slots[k];
         if (!read_all(x->trace->spill, x->lane[i].events, x->slots[k] * sizeof(kc_record_t),
