@@ -71,7 +71,9 @@ KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
  * Ends the scheduler: cancels every job that is still there, with the reason -ESHUTDOWN, and waits
  * until all have ended, pumping main work meanwhile; then stops the workers and frees all. What has
  * not started never starts. What waits gets -ECANCELED and goes on to its end; its cleanups may
- * wait. So this takes as long as bodies, shields (up to their grace) and leases take.
+ * wait. So this takes as long as bodies, shields (up to their grace) and leases take. Where the
+ * library can see that all that is left waits for ever, with virtual time or a seed, the grace of
+ * all shields is over then.
  *
  * Calls that take s must not overlap with it; calls on jobs, tokens and deferred values may.
  *

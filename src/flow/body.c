@@ -406,6 +406,7 @@ const struct kc_task_host kc__task_host = {
     .shut = kc__roots_shut,
     .idle = kc__roots_idle,
     .held_open = kc__roots_held_open,
+    .end_shields = kc__roots_end_shields,
     .awaits_thread = kc__stuck_on_thread,
     .report = kc__stuck_report,
     .make = kc__roots_make,

@@ -448,6 +448,7 @@ void kc__roots_close(kc_sched_t *s);
 void kc__roots_shut(kc_sched_t *s);
 bool kc__roots_idle(kc_sched_t *s);
 bool kc__roots_held_open(kc_sched_t *s);
+bool kc__roots_end_shields(kc_sched_t *s);
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           void (*ended)(void *owner), void *owner);
 void kc__roots_go(kc_task_t *task);

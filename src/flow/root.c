@@ -126,6 +126,33 @@ bool kc__roots_held_open(kc_sched_t *s)
     return kc_load_acquire(&s->holds) > 0; /* R3 */
 }
 
+struct shields {
+    const kc_sched_t *sched;
+    bool any;
+};
+
+/* Called on the only thread of a scheduler, whose jobs all wait: so one that is its own stays. */
+static void end_shield(kc_block_t *block, void *arg)
+{
+    struct shields *ended = arg;
+    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    const kc_worker_t *w = kc_load_relaxed(&j->task.worker);
+
+    if (!w || w->sched != ended->sched ||
+        (kc__job_word(j) & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) != KC_WORD_SHIELDED)
+        return;
+    kc__job_cancel(j, 0, KC_BY_GRACE);
+    ended->any = true;
+}
+
+bool kc__roots_end_shields(kc_sched_t *s)
+{
+    struct shields ended = { s, false };
+
+    kc__block_each(KC_TASK_MAGIC, end_shield, &ended);
+    return ended.any;
+}
+
 /* ---- timed tasks ---------------------------------------------------------------------------- */
 
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,

@@ -363,14 +363,19 @@ static int nothing_ready(kc_sched_t *s)
         kc__worker_sleep(s->main, KC_FOREVER);
         return 0;
     }
-    bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && s->stoppable;
+    bool ends = s->stoppable || kc_load_relaxed(&s->shutting);
+    bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && ends;
     s->held = for_ever && kc__task_host.held_open(s);
     if (for_ever && !s->held && !kc__task_host.awaits_thread(s)) {
         /* What held it open is over now: but what it has brought may be here. */
         if (main_has_work(s) || kc__task_host.idle(s))
             return 0;
-        kc__task_host.report(s);
-        return -EDEADLK;
+        if (s->stoppable) {
+            kc__task_host.report(s);
+            return -EDEADLK;
+        }
+        if (kc__task_host.end_shields(s))
+            return 0;
     }
     if (s->virtual_time && due != KC_FOREVER)
         set_clock(s, due);

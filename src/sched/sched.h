@@ -89,8 +89,9 @@ struct kc_task_host {
     bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
     bool (*held_open)(kc_sched_t *s); /* something is left that another thread may end      */
     bool (*awaits_thread)(
-        kc_sched_t *s);            /* a thread outside has a lock, or is about to wake one */
-    void (*report)(kc_sched_t *s); /* prints who waits for what                          */
+        kc_sched_t *s);                 /* a thread outside has a lock, or is about to wake one */
+    void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
+    bool (*end_shields)(kc_sched_t *s); /* none holds a cancel back any more. False: none did    */
     /* A task that is nobody's child, for later: ended(owner) is called at its end. NULL: no memory
      */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,

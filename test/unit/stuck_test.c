@@ -357,3 +357,41 @@ TEST(a_lease_that_is_released_while_main_goes_to_sleep_leaves_no_deadlock_unseen
         CHECK_EQ(pthread_join(thread, NULL), 0);
     }
 }
+
+/* ---- the end of what is stuck under a shield ------------------------------------------------- */
+
+static kc_event_t never = KC_EVENT_INIT;
+static int shielded_rc;
+
+static int waits_under_a_shield(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_shield_begin(), 0);
+    shielded_rc = kc_event_wait(&never);
+    kc_shield_end();
+    return 0;
+}
+
+static void waits_once(void *arg)
+{
+    *(int *)arg = kc_event_wait(&never);
+}
+
+static int waits_inside_once(void *arg)
+{
+    kc_once_t once = KC_ONCE_INIT;
+
+    (void)arg;
+    kc_once(&once, waits_once, &shielded_rc);
+    return 0;
+}
+
+TEST(a_deadlock_under_a_shield_is_returned_too)
+{
+    run_into_deadlock(waits_under_a_shield);
+    CHECK_EQ(lines_with("waits for an event"), 1);
+    CHECK_EQ(shielded_rc, -ECANCELED);
+    shielded_rc = 0;
+    run_into_deadlock(waits_inside_once);
+    CHECK_EQ(shielded_rc, -ECANCELED);
+}
