@@ -98,10 +98,11 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
  * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
  * Suspends: with KC_JOB_NOW, until the child suspends or ends; one of some hundreds also until all
  *          who are ready have had a turn.
- * Returns: 0: exactly one of fn and dispose will be called; -EINVAL: no such place or flag, a
- *          negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or current
- *          job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or is a
- *          closed group; -ENOMEM.
+ * Returns: 0: exactly one of fn and dispose will be called, in the new job and on its stack;
+ *          dispose is shielded as cleanups are, and may not suspend; -EINVAL: no such place or
+ *          flag, a negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or
+ *          current job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or
+ *          is a closed group; -ENOMEM.
  * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,

@@ -22,17 +22,34 @@
 
 /* ---- start ---------------------------------------------------------------------------------- */
 
-/* Cancelled before it could start (J28). */
+static void dispose(kc_job_ext_t *ext, void *arg)
+{
+    struct kc_handling *h = kc__handling();
+
+    kc__handler_begins(h); /* it may not wait, as a handler may not */
+    ext->dispose(arg);
+    kc__handler_ends(h);
+}
+
+/* Instead of the body of one that was cancelled before it could start, and has a dispose: in its
+ * own job, not in that of whoever is just leaving, and on its own stack. */
+static int disposes(void *arg)
+{
+    kc_job_t *j = kc__job_current();
+
+    kc__job_shield(j); /* as cleanups are */
+    dispose(kc__job_ext_of(j), arg);
+    kc__job_unshield(j);
+    return 0;
+}
+
+/* Cancelled before it could start (J28). If it has a dispose, there is no memory for a stack. */
 static void never_starts(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    if (ext && ext->dispose) {
-        struct kc_handling *h = kc__handling();
-        kc__handler_begins(h); /* it may not wait, as a handler may not */
-        ext->dispose(j->task.arg);
-        kc__handler_ends(h);
-    }
+    if (ext && ext->dispose)
+        dispose(ext, j->task.arg);
     /* From now on a message is no task to be started. */
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_TASK_BODILESS);
     kc__job_release(j, 0);
@@ -48,6 +65,13 @@ KC_INLINE bool body_begins(kc_job_t *j)
             return false;
     while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
     return true;
+}
+
+/* The same for one that is to stop, whose dispose runs then. */
+static void begins_to_dispose(kc_job_t *j)
+{
+    j->task.fn = disposes;
+    kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
 }
 
 /* What most jobs are. */
@@ -79,20 +103,26 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
     kc_sched_t *s = t->worker->sched;
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    if (kc_unlikely(kc__job_stopped(j))) {
+    size_t size = ext && ext->stack ? ext->stack : s->stack_size;
+    bool has_dispose = ext && ext->dispose, stopped = kc__job_stopped(j);
+    kcoro_t *co = NULL;
+    if (kc_likely(!stopped || has_dispose))
+        co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
+    if (kc_unlikely(!co)) {
+        if (!stopped)
+            return -ENOMEM;
         never_starts(j);
         return -ECANCELED;
     }
-    size_t size = ext && ext->stack ? ext->stack : s->stack_size;
-    kcoro_t *co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
-    if (kc_unlikely(!co))
-        return -ENOMEM;
     task->co = co;
-    if (kc_unlikely(!body_begins(j))) {
-        task->co = NULL;
-        kc__coro_task_end(t, co);
-        never_starts(j);
-        return -ECANCELED;
+    if (kc_unlikely(stopped || !body_begins(j))) {
+        if (!has_dispose) {
+            task->co = NULL;
+            kc__coro_task_end(t, co);
+            never_starts(j);
+            return -ECANCELED;
+        }
+        begins_to_dispose(j);
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     if (kc_unlikely(!is_plain(j)))

@@ -5,6 +5,8 @@
  */
 #include "job_kit.h"
 
+#include <kcoro/gen.h>
+
 #include <stdlib.h>
 
 /* ---- plain threads -------------------------------------------------------------------------- */
@@ -656,5 +658,93 @@ IN_A_JOB(a_child_that_comes_while_its_parent_is_cancelled_has_its_reason)
     CHECK_EQ(kc_scope_end(&s), -EPIPE);
     ended(kc_deferred_job(value), KC_JOB_CANCELLED, -EPIPE);
     kc_lease_release(&lease);
+    return 0;
+}
+
+/* ---- what is disposed of -------------------------------------------------------------------- */
+
+static char request;
+static kc_job_t *disposed_in;
+static void *disposed_with;
+static count_t done_with;
+
+static void looks_around(void *arg UNUSED)
+{
+    disposed_in = kc_job_current();
+    disposed_with = kc_local_get(&request);
+    kc_set_payload(CODE(666));
+    add(&done_with);
+}
+
+static int hands_over(void *arg)
+{
+    CHECK_EQ(kc_local_set(&request, CODE(2)), 0);
+    kc_set_payload(arg);
+    return 0;
+}
+
+/* It is called where its thread looks for the next one to run: on the way out of another job. */
+IN_A_JOB(a_dispose_runs_in_its_own_job)
+{
+    kc_launch_opts_t here = { .affinity = KC_MAIN }, o = here;
+    kc_deferred_t *d = NULL;
+    void *value = NULL;
+
+    set(&done_with, 0);
+    o.dispose = looks_around;
+    CHECK_EQ(kc_local_set(&request, CODE(1)), 0);
+    kc_job_t *j = launch(never, NULL, &o);
+    CHECK_EQ(kc_async_job(hands_over, CODE(5), &here, &d), 0);
+    CHECK(kc_job_cancel(j, -EPIPE));
+    CHECK_EQ(kc_await(d, &value), 0);
+    CHECK_PTR(value, CODE(5));
+    CHECK_EQ(kc_job_join(j), -EPIPE);
+    CHECK_EQ(get(&done_with), 1);
+    CHECK_PTR(disposed_in, j);
+    CHECK_PTR(disposed_with, CODE(1));
+    kc_deferred_release(d);
+    kc_job_release(j);
+    return 0;
+}
+
+static void yields_once(kc_gen_t *g, void *arg)
+{
+    kc_gen_yield(g, arg);
+}
+
+static void asks_a_generator(void *arg UNUSED)
+{
+    kc_gen_t g;
+
+    CHECK_EQ(kc_gen_start(&g, yields_once, NULL, 0), 0);
+    CHECK(kc_gen_next(&g, NULL));
+    CHECK(!kc_gen_next(&g, NULL));
+    kc_gen_end(&g);
+    add(&done_with);
+}
+
+static kcoro_t *parks_here;
+
+static int parks_over_a_dispose(void *arg UNUSED)
+{
+    kc_launch_opts_t o = { .affinity = KC_MAIN, .dispose = asks_a_generator };
+    kc_job_t *j = launch(never, NULL, &o);
+
+    CHECK(kc_job_cancel(j, 0));
+    kc_job_release(j);
+    parks_here = kcoro_current();
+    kcoro_park();
+    return 0;
+}
+
+IN_A_JOB(a_dispose_may_resume_while_another_parks)
+{
+    set(&done_with, 0);
+    kc_job_t *j = launch(parks_over_a_dispose, NULL, &(kc_launch_opts_t){ .affinity = KC_MAIN });
+
+    UNTIL(get(&done_with) == 1);
+    CHECK_EQ(kcoro_unpark(parks_here), 0);
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
     return 0;
 }
