@@ -494,10 +494,21 @@ static void leave_others(kc_job_t *j)
         kc_sub_acq_rel(&s->detached, 1); /* J8 */
 }
 
+/* One whose parent is in another scheduler has left it: the hold on that is over when all has
+ * followed there. Returns it, instead of the one before. */
+static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
+{
+    if (before)
+        kc__hold_ends(before);
+    return held;
+}
+
 /* The end of j, and all that follows, upwards. done is 0: it is locked and its count is 0. Else it
  * is sealed already, so, and nobody has waited for it. */
 static void job_end(kc_job_t *j, uint64_t done)
 {
+    kc_sched_t *held = NULL;
+
     for (bool more = true; more; done = 0) {
         kc_link_t *claimed = done ? NULL : seal(j, &done);
         kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -516,10 +527,15 @@ static void job_end(kc_job_t *j, uint64_t done)
         }
         if (kc_unlikely(kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED)))
             leave_others(j);
+        kc_sched_t *above = kc__job_flags(j) & KC_JOB_GUEST ? kc__job_sched(parent) : NULL;
         more = leave_parent(parent, j);
+        if (kc_unlikely(above != NULL))
+            held = guest_left(held, above);
         kc__job_unref(j);
         j = parent;
     }
+    if (kc_unlikely(held != NULL))
+        kc__hold_ends(held);
 }
 
 /*

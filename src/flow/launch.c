@@ -150,17 +150,19 @@ static void arm(kc_job_t *j, const kc_launch_opts_t *o)
 /* j's parent is in another scheduler: its own must wait for it too, and find it at its end. */
 static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
 {
-    kc_sched_t *s = kc__job_sched(j);
+    kc_sched_t *s = kc__job_sched(j), *above = kc__job_sched(parent);
     kc_job_t *root = kc__job_of(s->main->root);
 
     kc_add_relaxed(&s->strays, 1);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
     if (!kc__job_hold(root))
         return -ESHUTDOWN;
+    kc_add_relaxed(&above->holds, 1); /* whose jobs wait for what others do: until job_end */
     int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
-    if (rc != 0)
+    if (rc != 0) {
+        kc__hold_ends(above);
         kc__job_release(root, 0);
-    else if (kc__job_word(root) & KC_WORD_HALT) /* it ends meanwhile, and may have missed j */
+    } else if (kc__job_word(root) & KC_WORD_HALT) /* it ends meanwhile, and may have missed j */
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
     return rc;
 }

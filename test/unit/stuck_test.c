@@ -394,4 +394,50 @@ TEST(a_deadlock_under_a_shield_is_returned_too)
     shielded_rc = 0;
     run_into_deadlock(waits_inside_once);
     CHECK_EQ(shielded_rc, -ECANCELED);
+
+/* ---- what another scheduler does ------------------------------------------------------------ */
+
+static kc_sched_t *other;
+static kc_event_t elsewhere = KC_EVENT_INIT;
+
+static int waits_elsewhere(void *arg)
+{
+    (void)arg;
+    return kc_event_wait(&elsewhere);
+}
+
+static int has_a_child_elsewhere(void *arg)
+{
+    kc_sched_t *s = kc_sched_current();
+    kc_job_t *j = NULL;
+
+    (void)arg;
+    CHECK(!kc__roots_held_open(s));
+    CHECK_EQ(kc_launch_job(waits_elsewhere, NULL, &(kc_launch_opts_t){ .sched = other }, &j), 0);
+    CHECK(kc__roots_held_open(s)); /* so a join is no deadlock, however long the child takes */
+    kc_event_set(&elsewhere);
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
+    while (kc__roots_held_open(s))
+        kcoro_yield();
+    return 7;
+}
+
+static void *runs_virtually(void *arg)
+{
+    *(int *)arg =
+        kc_run(has_a_child_elsewhere, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
+    return NULL;
+}
+
+TEST(a_child_in_another_scheduler_is_waited_for)
+{
+    pthread_t t;
+    int rc = 0;
+
+    CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 1 }, &other), 0);
+    CHECK_EQ(pthread_create(&t, NULL, runs_virtually, &rc), 0);
+    CHECK_EQ(pthread_join(t, NULL), 0);
+    CHECK_EQ(rc, 7);
+    CHECK_EQ(kc_sched_destroy(other), 0);
 }
