@@ -73,7 +73,13 @@ void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *w)
 
 /* ---- launch --------------------------------------------------------------------------------- */
 
-/* Whose child it will be, and in which scheduler. */
+/* A detached job has of .parent nothing but its scheduler, which must not end meanwhile. */
+static bool borrows_sched(const kc_launch_opts_t *o)
+{
+    return o->parent && !o->sched && (o->flags & KC_JOB_DETACHED);
+}
+
+/* Whose child it will be, and in which scheduler. After 0 leave_place must follow. */
 static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s)
 {
     kc_job_t *above =
@@ -84,8 +90,16 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
     *s = o->sched ? o->sched : kc__job_sched(above);
     if (!kc__sched_has(*s, o->affinity))
         return -EINVAL;
+    if (borrows_sched(o) && !kc__job_hold(o->parent))
+        return -ESHUTDOWN;
     *parent = above && !(o->flags & KC_JOB_DETACHED) ? above : kc__root_for(*s);
     return 0;
+}
+
+static void leave_place(const kc_launch_opts_t *o)
+{
+    if (kc_unlikely(borrows_sched(o)))
+        kc__job_release_there(o->parent);
 }
 
 static int check(const kc_launch_opts_t *o)
@@ -268,10 +282,13 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
     int rc = fn ? check(o) : -EINVAL;
     if (rc == 0)
         rc = find_place(o, &parent, &s);
-    if (rc == 0)
-        rc = check_now(o, s, &where);
     if (rc != 0)
         return rc;
+    rc = check_now(o, s, &where);
+    if (rc != 0) {
+        leave_place(o);
+        return rc;
+    }
     bool now = o->flags & KC_JOB_NOW, foreign = kc__hold_for_foreign(s);
     rc = make(s, o, 0, &j);
     if (rc == 0) {
@@ -280,6 +297,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         j->task.where = (int8_t)where;
         rc = enter(parent, j, out ? 2 : 1);
     }
+    leave_place(o);
     if (rc == 0) {
         if (out)
             *out = j;
@@ -307,16 +325,20 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     int rc = out && !(o->flags & KC_JOB_NOW) ? check(o) : -EINVAL;
     if (rc == 0)
         rc = find_place(o, &parent, &s);
-    if (rc == 0)
-        rc = make(s, o, kind | KC_TASK_BODILESS, &j);
     if (rc != 0)
         return rc;
+    rc = make(s, o, kind | KC_TASK_BODILESS, &j);
+    if (rc != 0) {
+        leave_place(o);
+        return rc;
+    }
     bool held = kind == KC_JOB_PROMISE;
     if (held)
         kc_add_relaxed(&s->holds, 1);
     if (s->workers > 0)
         kc_store_relaxed(&j->task.worker, s->worker[0]); /* who looks after it if it fails */
     rc = enter(parent, j, 3);                            /* one is ours until it is armed */
+    leave_place(o);
     if (rc != 0) {
         if (held)
             kc_sub_acq_rel(&s->holds, 1); /* N1 */

@@ -648,6 +648,26 @@ TEST(the_end_of_a_scheduler_ends_detached_jobs)
     }
 }
 
+/* A detached job has only the scheduler from .parent: if that has ended, there may be none. */
+TEST(nothing_is_detached_from_a_job_that_has_ended)
+{
+    for (int i = 0; i < KIT_SCHEDS; i++) {
+        kc_sched_opts_t opts = kit_opts(i);
+        kc_sched_t *s = NULL;
+        CHECK_EQ(kc_sched_create(&opts, &s), 0);
+        kc_job_t *j = launch(returns, NULL, &(kc_launch_opts_t){ .sched = s });
+        CHECK_EQ(kc_job_join(j), 0);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        kc_launch_opts_t o = { .parent = j, .flags = KC_JOB_DETACHED };
+        kc_job_t *none = NULL;
+        CHECK_EQ(kc_launch_job(never, NULL, &o, &none), -ESHUTDOWN);
+        CHECK_EQ(kc_group_create(&o, &none), -ESHUTDOWN);
+        CHECK_EQ(kc_promise(&o, (kc_deferred_t **)&none), -ESHUTDOWN);
+        CHECK_PTR(none, NULL);
+        ended(j, KC_JOB_COMPLETED, 0);
+    }
+}
+
 /* ---- a child is gone before its parent goes on ---------------------------------------------- */
 
 struct traces {
