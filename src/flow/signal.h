@@ -49,6 +49,8 @@ struct kc_handling {
     uint32_t depth;       /* handlers that run on this thread, one inside the other          */
     struct kc_emit *work; /* whose cancel runs on this thread; NULL: none, or a handler does */
     kcoro_t *marked;      /* the body that runs them, if it was not careful before           */
+    kcoro_t *host;        /* the body on whose stack they run; NULL: none                    */
+    uint32_t host_was;    /* its state                                                       */
 };
 
 /* The calling thread's. It is valid until the caller suspends. */

@@ -748,3 +748,50 @@ IN_A_JOB(a_dispose_may_resume_while_another_parks)
     kc_job_release(j);
     return 0;
 }
+
+static void on_terminate(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    asks_a_generator(arg);
+}
+
+static int listens(void *arg)
+{
+    CHECK(kc_slot_on(kc_current_slot(), KC_SIG_TERMINATE, on_terminate, NULL));
+    return waits(arg);
+}
+
+/* What its lease held open ends when this thread looks for the next one to run. */
+static int parks_over_an_end(void *arg)
+{
+    parks_here = kcoro_current();
+    kc_lease_release(arg);
+    kcoro_park();
+    return 0;
+}
+
+IN_A_JOB(a_handler_may_resume_while_another_parks)
+{
+    kc_deferred_t *d = NULL;
+    kc_lease_t lease;
+    count_t in = 0;
+
+    set(&done_with, 0);
+    kc_job_t *top = group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR });
+    kc_job_t *j = launch(listens, &in, &(kc_launch_opts_t){ .parent = top });
+    CHECK_EQ(kc_promise(&(kc_launch_opts_t){ .parent = j }, &d), 0);
+    CHECK_EQ(kc_lease_take(kc_deferred_job(d), &lease), 0);
+    CHECK_EQ(kc_promise_complete(d, -EIO, NULL), 0);
+    kc_deferred_release(d);
+    UNTIL(get(&in) == 1);
+    kc_job_t *parks = launch(parks_over_an_end, &lease,
+                             &(kc_launch_opts_t){ .parent = top, .affinity = KC_MAIN });
+    UNTIL(get(&done_with) == 1);
+    CHECK_EQ(kcoro_unpark(parks_here), 0);
+    CHECK_EQ(kc_job_join(parks), 0);
+    CHECK_EQ(kc_job_join(j), -EIO);
+    CHECK_EQ(kc_group_close(top), 0);
+    kc_job_release(parks);
+    kc_job_release(j);
+    kc_job_release(top);
+    return 0;
+}

@@ -394,6 +394,7 @@ TEST(a_deadlock_under_a_shield_is_returned_too)
     shielded_rc = 0;
     run_into_deadlock(waits_inside_once);
     CHECK_EQ(shielded_rc, -ECANCELED);
+}
 
 /* ---- what another scheduler does ------------------------------------------------------------ */
 
