@@ -167,7 +167,7 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
     kc_sched_t *s = kc__job_sched(j), *above = kc__job_sched(parent);
     kc_job_t *root = kc__job_of(s->main->root);
 
-    kc_add_relaxed(&s->strays, 1);
+    kc_store_relaxed(&s->strays, 1);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
     if (!kc__job_hold(root))
         return -ESHUTDOWN;

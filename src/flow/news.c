@@ -335,7 +335,7 @@ void kc_forbid_signal(void)
     if (!own)
         kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
     kc_sched_t *s = kc__job_sched(own);
-    kc_add_relaxed(&s->strays, 1); /* before it can be missed */
+    kc_store_relaxed(&s->strays, 1); /* before it can be missed */
     uint64_t word = kc__job_lock(own);
     bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
     kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));

@@ -184,7 +184,7 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) closing;  /* A  1: the workers end                                     */
     KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
     KC_ATOMIC(uint32_t) holds;    /* A  leases and pending promises: others may end them       */
-    KC_ATOMIC(uint32_t) strays;   /* A  jobs, ever, that a walk from the roots does not find     */
+    KC_ATOMIC(uint32_t) strays;   /* A  1: there was a job that no walk from the roots finds  */
     KC_ATOMIC(uint64_t) detached; /* A  detached jobs that live, see KC_DETACHED_COMES         */
     KC_ATOMIC(uint32_t)
     leave_detached;               /* A  1: the pump does not wait for those: kc_run           */

@@ -154,3 +154,25 @@ TEST(an_unpark_from_a_foreign_thread_may_race_with_destroy)
         pthread_join(thread, NULL);
     }
 }
+
+/* ---- jobs that no cancel of another reaches ------------------------------------------------- */
+
+static int forbids_and_parks(void *arg)
+{
+    kc_forbid_signal();
+    while (!kc_cancelled())
+        kcoro_park();
+    return count_one(arg);
+}
+
+/* As if four billion had been there before. */
+TEST(destroy_ends_a_job_that_forbids_signals_however_many_there_were)
+{
+    kc_sched_t *s = make(KC_NO_WORKERS, 0);
+
+    kc_store_relaxed(&s->strays, UINT32_MAX);
+    CHECK_EQ(kc_sched_submit(s, KC_MAIN, forbids_and_parks, NULL), 0);
+    CHECK_EQ(kc_sched_poll(s, kc_now()), KC_FOREVER);
+    end(s);
+    CHECK_EQ(kc_load_relaxed(&counter), 1);
+}
