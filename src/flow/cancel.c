@@ -29,6 +29,7 @@
  *             but for its cleanups.
  */
 #include "flow/job.h"
+#include "flow/turn.h"
 
 #include <errno.h>
 
@@ -138,23 +139,25 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
 
 /* ---- what follows --------------------------------------------------------------------------- */
 
-/* Children that waited for others to end, and are all marked now: they will be found stopped. */
+/* Children that waited for others to end, and are all marked now: they will be found stopped. What
+ * waits in a job that is not halted is its own, of a cleanup that has begun meanwhile. */
 static void flush_pending(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
+    bool more = ext && kc_unlikely(ext->max_running > 0);
 
-    if (kc_likely(!ext || ext->max_running == 0))
-        return;
-    kc_queue_t all = { NULL, NULL, 0 };
-    if (kc__job_lock(j) &
-        KC_WORD_HALT) { /* else: its own, of a cleanup that has begun meanwhile */
-        all = ext->pending;
-        ext->pending = (kc_queue_t){ NULL, NULL, 0 };
-        ext->running += (uint32_t)all.count;
+    while (more) {
+        kc_queue_t some = { NULL, NULL, 0 };
+        kc_job_t *child = NULL;
+        if (kc__job_lock(j) & KC_WORD_HALT)
+            while (some.count < AT_ONCE && (child = kc__turn_next(ext)) != NULL)
+                kc__queue_push(&some, &child->task.block);
+        ext->running += (uint32_t)some.count;
+        kc__job_unlock(j);
+        more = child != NULL;
+        for (kc_block_t *block; (block = kc__queue_pop(&some)) != NULL;)
+            kc__task_submit(&kc_container_of(block, kc_job_t, task.block)->task);
     }
-    kc__job_unlock(j);
-    for (kc_block_t *block; (block = kc__queue_pop(&all)) != NULL;)
-        kc__task_submit(&kc_container_of(block, kc_job_t, task.block)->task);
 }
 
 /* Under its lock, so that its parent is there: j may have to wait for its turn. */
@@ -165,14 +168,13 @@ static bool may_be_pending(const kc_job_t *j, uint64_t word)
     return ext && ext->max_running > 0;
 }
 
-/* j, which is held, is stopped and need not wait for its turn any more. Its parent's children that
- * wait before it are looked at; whoever cancels all of them cancels the parent. */
+/* j, which is held, is stopped and need not wait for its turn any more. */
 static void skip_the_queue(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j->parent);
 
     kc__job_lock(j->parent);
-    bool waits = kc__queue_remove(&ext->pending, &j->task.block);
+    bool waits = kc__turn_leave(ext, j);
     ext->running += waits;
     kc__job_unlock(j->parent);
     if (waits)

@@ -56,6 +56,7 @@
 
 #include "base/os.h"
 #include "flow/lock.h"
+#include "flow/turn.h"
 
 #include <errno.h>
 #include <string.h>
@@ -287,7 +288,7 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
 }
 
 /* Under the parent's lock: its child j has ended. Another one that may start now; NULL: none. */
-static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
+static kc_job_t *may_follow(kc_job_t *parent, kc_job_t *j)
 {
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_COUNTED)))
         return NULL;
@@ -296,11 +297,9 @@ static kc_job_t *next_pending(kc_job_t *parent, kc_job_t *j)
      * have not waited for their turn (skip_the_queue) there may be more than may run. */
     bool full = --ext->running >= ext->max_running;
     bool halted = kc__job_word(parent) & KC_WORD_HALT;
-    kc_block_t *block = full || halted ? NULL : kc__queue_pop(&ext->pending);
-    if (!block)
-        return NULL;
-    ext->running++;
-    return kc_container_of(block, kc_job_t, task.block);
+    kc_job_t *next = full || halted ? NULL : kc__turn_next(ext);
+    ext->running += next != NULL;
+    return next;
 }
 
 bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
@@ -312,7 +311,7 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
     bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
-        kc__queue_push(&ext->pending, &j->task.block);
+        kc__turn_wait(ext, j);
     else
         ext->running++;
     kc__job_unlock(parent);
@@ -419,7 +418,7 @@ KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
 
     uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
-    kc_job_t *next = next_pending(parent, j);
+    kc_job_t *next = may_follow(parent, j);
     if (count == 1) {
         kc__job_unlock_to(parent, (seen - 1) | KC_WORD_LOCK);
         return true;

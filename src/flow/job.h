@@ -29,7 +29,8 @@ enum {
     KC_JOB_ROOT = 256,     /* the parent of what is nobody's child                      */
     KC_JOB_QUIET = 512,    /* its failure is not its parent's                           */
     KC_JOB_COUNTED = 1024, /* it counts as running in a parent with max_running          */
-    KC_JOB_GUEST = 2048    /* its parent is in another scheduler                         */
+    KC_JOB_GUEST = 2048,   /* its parent is in another scheduler                         */
+    KC_JOB_PENDING = 4096  /* it waits for its turn in a parent with max_running          */
 };
 
 #define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
@@ -75,7 +76,7 @@ struct kc_job_ext {
     bool dated;                 /* I                                                   */
     uint32_t max_running;       /* I  0: no limit                                      */
     uint32_t running;           /* L  children that have started and not ended         */
-    kc_queue_t pending;         /* L  children that must wait                          */
+    kc_queue_t pending;         /* L  children that must wait; task.before is the way back */
     char name[32];              /* I                                                   */
 };
 

@@ -53,8 +53,11 @@ typedef struct kc_task {
     kc_block_t block;         /*    magic; link: queued while not started, then a message    */
     KC_ATOMIC(uint64_t) word; /* A                                                           */
     KC_ATOMIC(kc_worker_t *)
-    worker;      /* A  whose thread it is on; not started: some thread of its scheduler       */
-    kcoro_t *co; /* O  NULL: not started                                                      */
+    worker; /* A  whose thread it is on; not started: some thread of its scheduler       */
+    union {
+        kcoro_t *co;            /* O  NULL: not started                                      */
+        kc_mpsc_node_t *before; /* L(parent)  not started: who waits for its turn before it  */
+    };
     union {
         kc_fn_t fn;    /* I  until it starts */
         void *payload; /* O  then: what await hands over */

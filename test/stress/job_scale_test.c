@@ -112,9 +112,9 @@ static kc_job_t *plant(struct run *run)
 
 static void cancel_all(struct run *run, kc_job_t *top)
 {
-    for (int i = 0; run->each && i < run->jobs; i++) {
-        CHECK(kc_job_cancel(run->handle[i], 0));
-        kc_job_release(run->handle[i]);
+    for (int i = run->jobs; run->each && i > 0; i--) { /* newest first: the last ones of a queue */
+        CHECK(kc_job_cancel(run->handle[i - 1], 0));
+        kc_job_release(run->handle[i - 1]);
     }
     CHECK(kc_job_cancel(top, 0));
     CHECK(!kc_job_cancel(top, 0));
@@ -234,4 +234,5 @@ TEST_SLOW(a_million_children_are_cancelled_one_by_one, 300000)
 TEST_SLOW(a_fan_of_100000_jobs_that_wait_for_their_turn_is_cancelled, 300000)
 {
     check_linear((struct run){ .jobs = scaled(CHAIN), .in_turn = true });
+    check_linear((struct run){ .jobs = scaled(CHAIN), .in_turn = true, .each = true });
 }

@@ -614,6 +614,51 @@ IN_A_JOB(a_child_that_is_cancelled_while_it_waits_for_its_turn_ends_at_once)
     return 0;
 }
 
+struct numbered {
+    count_t *n;
+    int number;
+};
+
+static int comes_after(void *arg)
+{
+    struct numbered *me = arg;
+
+    CHECK_EQ(add(me->n), me->number);
+    return 0;
+}
+
+/* The first, the last and one between leave the queue, in any order; the others keep theirs. */
+IN_A_JOB(those_that_wait_for_their_turn_start_in_order_whoever_leaves_the_queue)
+{
+    static const int leave[][3] = { { 0, 3, 5 }, { 5, 3, 0 }, { 3, 5, 0 }, { 5, 4, 3 } };
+
+    for (size_t i = 0; i < sizeof leave / sizeof leave[0]; i++) {
+        struct numbered me[6];
+        kc_job_t *job[6];
+        count_t n = 0;
+        int next = 0;
+        kc_scope_t s;
+        CHECK_EQ(kc_scope_begin(&s, &(kc_scope_opts_t){ .max_running = 1 }), 0);
+        kc_job_t *first = launch(waits, NULL, NULL);
+        for (int k = 0; k < 6; k++) {
+            bool leaves = k == leave[i][0] || k == leave[i][1] || k == leave[i][2];
+            me[k] = (struct numbered){ &n, leaves ? -1 : next++ };
+            job[k] = launch(comes_after, &me[k], &(kc_launch_opts_t){ .affinity = KC_MAIN });
+        }
+        for (int k = 0; k < 3; k++) {
+            CHECK(kc_job_cancel(job[leave[i][k]], 0));
+            CHECK_EQ(kc_job_join(job[leave[i][k]]), -ECANCELED);
+        }
+        CHECK_EQ(get(&n), 0);
+        kc_job_drop(first);
+        CHECK_EQ(kc_scope_end(&s), 0);
+        CHECK_EQ(get(&n), 3);
+        for (int k = 0; k < 6; k++)
+            kc_job_release(job[k]);
+    }
+    return 0;
+}
+
 IN_A_JOB(nobody_takes_the_turn_of_one_that_was_cancelled_while_it_waited)
 {
     kc_job_t *job[4];
