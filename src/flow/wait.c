@@ -109,8 +109,22 @@ static kc_time_t real_time_of(kc_time_t deadline, kc_time_t now)
     return deadline - now > KC_FOREVER - real ? KC_FOREVER : real + (deadline - now);
 }
 
+/* A cleanup that kcoro_destroy runs has nobody behind it. On a thread of a scheduler a wait would
+ * hold up all that could end it. */
+static void check_cleanup(kc_wait_kind_t kind)
+{
+    const kc_thread_t *t = kc__thread();
+    const kcoro_t *last = t->current;
+
+    while (last->resumer)
+        last = last->resumer;
+    if (t->worker && last != t->root)
+        kc__usage(kc__wait_call(kind), "a cleanup run by kcoro_destroy may not suspend (rule C6)");
+}
+
 int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 {
+    check_cleanup(w->kind);
     bool pumps = w->worker && kc__sched_pump_until(w->worker->sched, deadline, &w->word);
     kc_time_t until = KC_FOREVER, now = kc_now();
 

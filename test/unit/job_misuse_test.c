@@ -661,3 +661,35 @@ TEST(each_allocation_that_fails_is_enomem_and_leaves_nothing)
 
     CHECK_EQ(kc_run(fails_in_turn, NULL, &opts), 0);
 }
+
+/* ---- cleanups that kcoro_destroy runs (C6) --------------------------------------------------- */
+
+static void cleanup_sleeps(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+}
+
+static void yields_with_a_sleeper(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_defer(cleanup_sleeps, NULL), 0);
+    kcoro_yield();
+}
+
+static int destroys_a_generator(void *arg)
+{
+    kcoro_t *co = kcoro_create(yields_with_a_sleeper, arg, 0);
+
+    CHECK(co != NULL);
+    CHECK_EQ(kcoro_resume(co), 0);
+    kcoro_destroy(co);
+    return 0;
+}
+
+TEST_ABORTS(a_cleanup_that_destroy_runs_in_a_job_may_not_wait,
+            "kc_sleep: a cleanup run by kcoro_destroy may not suspend (rule C6)")
+{
+    CHECK_EQ(kc_run(destroys_a_generator, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
+             0);
+}
