@@ -189,10 +189,13 @@ void kc__job_unref(kc_job_t *j)
 
 void kc__job_give_up(kc_job_t *j)
 {
-    /* Until it is terminal one reference is the tree's. */
-    if (kc_unlikely(kc_load_acquire(&j->refs) == 1 && !(kc__job_word(j) & KC_WORD_DONE))) /* J6 */
-        unref_too_often();
-    kc__job_unref(j);
+    if (kc_load_acquire(&j->refs) != 1) { /* J6 */
+        kc__job_unref(j);
+        return;
+    }
+    if (kc_unlikely(!(kc__job_word(j) & KC_WORD_DONE)))
+        unref_too_often(); /* until it is terminal one reference is the tree's */
+    kc__job_free(j);
 }
 
 /* ---- the tree ------------------------------------------------------------------------------- */
