@@ -724,18 +724,21 @@ IN_A_JOB(a_signal_that_is_asked_for_while_its_job_is_cancelled_says_so)
 
 /* ---- jobs that obey jobs -------------------------------------------------------------------- */
 
+/* More than have room on one stack, and less than ThreadSanitizer can bear on several threads. */
+enum { OBEY = 150 };
+
 IN_A_JOB(jobs_of_which_each_obeys_the_one_before_are_cancelled_without_a_deep_stack)
 {
-    kc_job_t *job[300] = { NULL };
+    kc_job_t *job[OBEY] = { NULL };
     count_t n = 0;
 
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < OBEY; i++) {
         kc_launch_opts_t opts = { .signal = i > 0 ? kc_job_signal(job[i - 1]) : NULL };
         job[i] = launch(waits, &n, &opts);
     }
-    UNTIL(get(&n) == 300);
+    UNTIL(get(&n) == OBEY);
     CHECK(kc_job_cancel(job[0], -EPIPE));
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < OBEY; i++) {
         CHECK_EQ(kc_job_state(job[i]) == KC_JOB_ACTIVE, false);
         CHECK_EQ(kc_job_join(job[i]), i > 0 ? -ECANCELED : -EPIPE);
         kc_job_release(job[i]);
