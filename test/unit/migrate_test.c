@@ -202,7 +202,7 @@ TEST(who_has_hopped_to_a_worker_stays_there_though_it_may_migrate)
 enum { MANY = 32 };
 
 struct crowd {
-    count_t started;
+    count_t held, started;
     count_t seen[WORKERS];
 };
 
@@ -210,6 +210,7 @@ static int hogs(void *arg)
 {
     struct crowd *c = arg;
 
+    set(&c->held, 1);
     while (get(&c->started) < MANY)
         sched_yield();
     return 0;
@@ -245,6 +246,8 @@ TEST(those_who_migrate_go_to_a_worker_that_sleeps)
 
     /* While one worker is held, all others start on the other one. */
     kc_job_t *hog = launch_on(s, hogs, &c, KC_WORKER_AT(1), 0);
+    while (!get(&c.held))
+        sched_yield();
     for (int i = 0; i < MANY; i++)
         j[i] = launch_on(s, spreads, &c, KC_WORKER, KC_JOB_MIGRATE);
     has_ended(hog);
