@@ -625,7 +625,29 @@ static void pumps_again(void *arg UNUSED)
     CHECK_EQ(count_one(NULL), 0);
 }
 
-/* On the thread's own stack, too: a job that ends unstarted needs no other. */
+static void handler_pumps_again(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    pumps_again(arg);
+}
+
+/* On the thread's own stack, too: there a timeout rings when nothing is ready. */
+TEST(a_handler_inside_a_pump_may_not_pump)
+{
+    kc_launch_opts_t opts = { .timeout = KC_SEC(1) };
+    kc_job_t *group;
+    kc_slot_t slot;
+
+    opts.sched = pumped = make(KC_NO_WORKERS, KC_SCHED_VIRTUAL_TIME);
+    CHECK_EQ(kc_group_create(&opts, &group), 0);
+    CHECK_EQ(kc_slot_bind(&slot, kc_job_signal(group), KC_SIG_TERMINATE), 0);
+    CHECK(kc_slot_on(&slot, KC_SIG_TERMINATE, handler_pumps_again, NULL));
+    run(pumped);
+    CHECK_EQ(kc_load_relaxed(&counter), 1);
+    kc_slot_unbind(&slot);
+    kc_job_release(group);
+    end(pumped);
+}
+
 TEST(a_pump_inside_a_pump_is_an_error)
 {
     kc_launch_opts_t opts = { .affinity = KC_MAIN, .dispose = pumps_again };
