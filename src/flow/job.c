@@ -41,11 +41,6 @@
  *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
  *          J7  ext              cas_acq_rel, J7          its contents
  *                               load_acquire
- *          J8  detached         sub_acq_rel  root.c R4   before it leaves its root: kc_run would
- *                                                        take another one for it
- *          J9  leaves_detached  fence_seq_cst launch N2  the fall of the root's count before the
- *                                                        look at detached: neither side would wake
- *                                                        main, and kc_run would not end
  *
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
@@ -56,6 +51,7 @@
 
 #include "base/os.h"
 #include "flow/lock.h"
+#include "flow/root.h"
 #include "flow/turn.h"
 
 #include <errno.h>
@@ -84,6 +80,14 @@ bool kc__job_hold(kc_job_t *j)
         KC_ASSERT((seen & KC_WORD_COUNT) < KC_WORD_COUNT); /* R2 */
     } while (!kc__word_swap(&j->task, &seen, seen + 1));
     return true;
+}
+
+void kc__root_hold(kc_job_t *root)
+{
+    uint64_t seen = kc__job_lock(root);
+
+    kc__root_arrive(root);
+    kc__job_unlock_to(root, seen + 1);
 }
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -207,6 +211,8 @@ static void ring_add(kc_job_t *parent, kc_job_t *j)
 
     j->parent = parent;
     j->task.depth = parent->task.depth + 1;
+    if (kc_unlikely(kc__job_flags(parent) & KC_JOB_ROOT))
+        kc__root_arrive(parent);
     if (first) {
         j->next = first;
         j->prev = first->prev;
@@ -382,42 +388,37 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
         ext->ended(ext->owner);
 }
 
-/* A child has left a root of s where there are others: those may be what kc_run does not wait for.
- */
-static bool leaves_detached(kc_sched_t *s)
+/* Whose main thread waits until the count of j falls; NULL: j is no root. To be asked before it
+ * falls: then the scheduler may end, and j with it. (The scheduler's own memory stays.) */
+KC_INLINE kc_sched_t *root_sched(kc_job_t *j)
 {
-    if (!kc_load_relaxed(&s->leave_detached))
-        return false;
-    kc_fence_seq_cst(); /* J9 */
-    return (uint32_t)kc_load_relaxed(&s->detached) > 0;
+    return kc__job_flags(j) & KC_JOB_ROOT ? kc__job_sched(j) : NULL;
 }
 
-/* Somebody may wait until such a word's count falls: who drains, or for a root main. */
+/* Somebody may wait until such a word's count falls to 1: who drains, or for a root main. */
 KC_INLINE bool is_looked_at(uint64_t seen, bool root)
 {
-    return root || ((seen & KC_WORD_COUNT) == 2 && (seen & KC_WORD_DRAIN));
+    return (seen & KC_WORD_COUNT) == 2 && (root || (seen & KC_WORD_DRAIN));
 }
 
-/* The count of j has fallen, seen was its word before, root: it is one. Whoever waits for that
- * hears of it. j itself may be gone, unless one of the two keeps it. */
-static KC_NOINLINE void fewer(kc_job_t *j, uint64_t seen, bool root)
+/* The count of j has fallen to 1: whoever waits for that hears of it. of: its scheduler, if it is a
+ * root; then it may be gone. */
+static KC_NOINLINE void only_one_left(kc_job_t *j, kc_sched_t *of)
 {
-    if ((seen & KC_WORD_COUNT) != 2 && !(root && leaves_detached(kc__job_sched(j))))
+    if (of) {
+        kc__worker_wake(of->main); /* which may run until nothing is left */
         return;
-    if (seen & KC_WORD_DRAIN) {
-        kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
-        if (kc__wait_claim_own(w, 0))
-            kc__wait_wake(w);
-    } else if (root) {
-        kc__worker_wake(kc__job_sched(j)->main); /* which may run until nothing is left */
     }
+    kc_wait_t *w = j->task.wait; /* its body stays in there until we wake it */
+    if (kc__wait_claim_own(w, 0))
+        kc__wait_wake(w);
 }
 
 /* j is no longer a child of its parent, whose count falls. True: it is 0, and the parent is locked
  * for its end. */
 KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
 {
-    bool root = kc__job_flags(parent) & KC_JOB_ROOT;
+    kc_sched_t *of = root_sched(parent);
 
     uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
@@ -429,8 +430,8 @@ KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
     kc__job_unlock_to(parent, (count == 2 ? seen & ~KC_WORD_DRAIN : seen) - 1);
     if (kc_unlikely(next != NULL))
         kc__task_submit(&next->task);
-    if (kc_unlikely(is_looked_at(seen, root)))
-        fewer(parent, seen, root);
+    if (kc_unlikely(is_looked_at(seen, of)))
+        only_one_left(parent, of);
     return false;
 }
 
@@ -485,17 +486,6 @@ static KC_NOINLINE void record_wake(kc_job_t *j, const kcoro_t *co)
              .other = co ? (uintptr_t)co->task : 0);
 }
 
-/* Of one that some others count, too: it has ended. */
-static void leave_others(kc_job_t *j)
-{
-    kc_sched_t *s = kc__job_sched(j);
-
-    if (kc__job_flags(j) & KC_JOB_GUEST)
-        kc__job_release(kc__job_of(s->main->root), 0);
-    if (kc__job_flags(j) & KC_JOB_DETACHED)
-        kc_sub_acq_rel(&s->detached, 1); /* J8 */
-}
-
 /* One whose parent is in another scheduler has left it: the hold on that is over when all has
  * followed there. Returns it, instead of the one before. */
 static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
@@ -527,9 +517,11 @@ static void job_end(kc_job_t *j, uint64_t done)
             record_wake(j, w->co);
             kc__wait_wake(w);
         }
-        if (kc_unlikely(kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED)))
-            leave_others(j);
-        kc_sched_t *above = kc__job_flags(j) & KC_JOB_GUEST ? kc__job_sched(parent) : NULL;
+        kc_sched_t *above = NULL;
+        if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST)) {
+            above = kc__job_sched(parent);
+            kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
+        }
         more = leave_parent(parent, j);
         if (kc_unlikely(above != NULL))
             held = guest_left(held, above);
@@ -551,8 +543,8 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
     uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
 
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)) ||
-        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_DETACHED | KC_JOB_COUNTED)) ||
-        (seen & KC_WORD_COUNT) == 1 || is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
+        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
+        is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
         !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
         return false;
     kc__worker_count(w, done == KC_WORD_DONE ? KC_COUNT_COMPLETED : KC_COUNT_CANCELLED);
@@ -583,7 +575,7 @@ static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 static bool release(kc_job_t *j, uint64_t clear, bool only_last)
 {
     uint64_t seen = kc__word_seen(&j->task);
-    bool root = kc__job_flags(j) & KC_JOB_ROOT;
+    kc_sched_t *of = root_sched(j);
 
     for (;;) {
         uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? clear | KC_WORD_DRAIN : clear;
@@ -594,8 +586,8 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
             if (last_goes(j, clear, &seen))
                 return true;
         } else if (kc__word_swap(&j->task, &seen, (seen & ~gone) - 1)) {
-            if (is_looked_at(seen, root))
-                fewer(j, seen, root);
+            if (is_looked_at(seen, of))
+                only_one_left(j, of);
             return true;
         }
     }
@@ -621,8 +613,8 @@ bool kc__job_release_not_last(kc_job_t *j)
         KC_ASSERT(count > 1 || (count == 1 && !(seen & KC_WORD_NOTICED))); /* R2 */
         if (!kc__word_swap(&j->task, &seen, word))
             continue;
-        if (count > 1)
-            fewer(j, seen, false);
+        if (is_looked_at(seen, false))
+            only_one_left(j, NULL);
         return count > 1;
     }
 }

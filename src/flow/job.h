@@ -47,7 +47,10 @@ struct kc_job {
     kc_job_t *children;            /* L  a ring; those that were not told of a cancel first   */
     kc_job_t *next, *prev;         /* L(parent)  in the ring                                  */
     KC_ATOMIC(kc_job_ext_t *) ext; /* A  what few jobs need; NULL: nothing of it        */
-    kc_link_t *waiters;            /* L  those who join it, a ring                       */
+    union {
+        kc_link_t *waiters;          /* L  those who join it, a ring                         */
+        KC_ATOMIC(uint64_t) arrived; /* L  of a root: how many have ever come, see root.h     */
+    };
 };
 
 _Static_assert(sizeof(struct kc_job) <= KC_BLOCK_SIZE, "a job is one block of 128 bytes (J22)");
@@ -224,6 +227,9 @@ KC_INLINE void kc__job_created(kc_sched_t *s, kc_job_t *j, int64_t at)
 
 /* One more in the count, if it is not terminal. */
 bool kc__job_hold(kc_job_t *j);
+
+/* The same of a root, which is there as long as its scheduler. */
+void kc__root_hold(kc_job_t *root);
 
 /* One less in the count; ends the job if it was the last. clear: bits of the word to clear. */
 void kc__job_release(kc_job_t *j, uint64_t clear);
@@ -438,9 +444,11 @@ void kc__locals_free(kc_job_ext_t *ext);
 
 /* ---- root.c: what is nobody's child ---------------------------------------------------------- */
 
-kc_job_t *kc__root_for(kc_sched_t *s);
+/* The root for what the caller brings to s. detached: for jobs that kc_run does not wait for. */
+kc_job_t *kc__root_for(kc_sched_t *s, bool detached);
 
-/* That of worker i; i == workers: that of the main thread. */
+/* All roots of s: those that kc_run waits for come first, each thread's, main's last. */
+int kc__roots_count(const kc_sched_t *s);
 kc_job_t *kc__root_at(kc_sched_t *s, int i);
 
 /* As kc_task_host (sched.h) says. */
@@ -448,7 +456,7 @@ int kc__roots_open(kc_sched_t *s);
 void kc__roots_close(kc_sched_t *s);
 void kc__roots_shut(kc_sched_t *s);
 bool kc__roots_idle(kc_sched_t *s);
-bool kc__roots_held_open(kc_sched_t *s);
+bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen);
 bool kc__roots_end_shields(kc_sched_t *s);
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           void (*ended)(void *owner), void *owner);

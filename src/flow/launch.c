@@ -7,7 +7,6 @@
  *
  * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
  *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
- *          N2  comes  fence_seq_cst job.c J9   detached before the look at who sleeps, and at roots
  */
 #include "flow/job.h"
 #include "flow/signal.h"
@@ -92,7 +91,8 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
         return -EINVAL;
     if (borrows_sched(o) && !kc__job_hold(o->parent))
         return -ESHUTDOWN;
-    *parent = above && !(o->flags & KC_JOB_DETACHED) ? above : kc__root_for(*s);
+    bool detached = o->flags & KC_JOB_DETACHED;
+    *parent = above && !detached ? above : kc__root_for(*s, detached);
     return 0;
 }
 
@@ -169,9 +169,9 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
 
     kc_store_relaxed(&s->strays, 1);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
-    if (!kc__job_hold(root))
-        return -ESHUTDOWN;
-    kc_add_relaxed(&above->holds, 1); /* whose jobs wait for what others do: until job_end */
+    kc__root_hold(root);
+    kc_add_relaxed(&above->holds,
+                   KC_HOLD_COMES); /* whose jobs wait for what others do: until job_end */
     int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
     if (rc != 0) {
         kc__hold_ends(above);
@@ -179,16 +179,6 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
     } else if (kc__job_word(root) & KC_WORD_HALT) /* it ends meanwhile, and may have missed j */
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
     return rc;
-}
-
-/* A detached job is in a root. All others may have left since, and main may have looked when this
- * one was not counted: then nobody else tells it that only detached ones are left. */
-static void detached_comes(kc_sched_t *s)
-{
-    kc_add_relaxed(&s->detached, KC_DETACHED_COMES);
-    kc_fence_seq_cst(); /* N2 */
-    if (kc_load_relaxed(&s->leave_detached))
-        kc__worker_wake(s->main);
 }
 
 /* Into the tree, with so many references. If that fails, it is freed. */
@@ -205,8 +195,6 @@ static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
         return rc;
     }
     kc__job_created(s, j, at);
-    if (kc_unlikely(kc__job_flags(j) & KC_JOB_DETACHED))
-        detached_comes(s);
     return 0;
 }
 
@@ -334,7 +322,7 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     }
     bool held = kind == KC_JOB_PROMISE;
     if (held)
-        kc_add_relaxed(&s->holds, 1);
+        kc_add_relaxed(&s->holds, KC_HOLD_COMES);
     if (s->workers > 0)
         kc_store_relaxed(&j->task.worker, s->worker[0]); /* who looks after it if it fails */
     rc = enter(parent, j, 3);                            /* one is ours until it is armed */
@@ -377,8 +365,8 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
 
 void kc__hold_ends(kc_sched_t *s)
 {
-    if (kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
-        kc__sched_look_again(s);           /* it may see now that all wait */
+    if ((uint32_t)kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
+        kc__sched_look_again(s);                     /* it may see now that all wait */
 }
 
 bool kc__hold_for_foreign(kc_sched_t *s)
@@ -387,7 +375,7 @@ bool kc__hold_for_foreign(kc_sched_t *s)
 
     if (s->workers > 0 || (w && w->sched == s))
         return false;
-    kc_add_relaxed(&s->holds, 1);
+    kc_add_relaxed(&s->holds, KC_HOLD_COMES);
     return true;
 }
 
@@ -416,7 +404,7 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
         return -EINVAL;
     if (!kc__job_hold(kc__job_live("kc_lease_take", j)))
         return -ESHUTDOWN;
-    kc_add_relaxed(&kc__job_sched(j)->holds, 1); /* it cannot end before: j is held */
+    kc_add_relaxed(&kc__job_sched(j)->holds, KC_HOLD_COMES); /* it cannot end before: j is held */
     lease->job = j;
     return 0;
 }

@@ -2,22 +2,19 @@
 /*
  * root.c - what is nobody's child: submitted and timed tasks, detached jobs, the root of kc_run.
  *
- * WHAT     Each thread of a scheduler has a root, a job that never ends before the scheduler does.
+ * WHAT     Each thread of a scheduler has two roots, jobs that never end before the scheduler does.
  *          What is nobody's child is a child of one of them: so the scheduler's end finds it, and
- *          knows when nothing is left. There are several, so that threads that submit do not all
- *          write to one cache line.
+ *          knows when nothing is left (root.h). There are several, so that threads that submit do
+ *          not all write to one cache line. Detached jobs have roots of their own, as kc_run does
+ *          not wait for them.
  *
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
- *          R1  idle, hold: load_acquire  word.h J1   what the jobs have written, for who has run
- *              word                                  the scheduler
- *          R4  idle:       load_acquire  job.c J8    a detached job is counted while in a root,
- *              detached                              no longer when it leaves: if the roots have
- *                                                    more than that, there are others
+ *          R1  hold: word  load_acquire  word.h J1   (the word alone)
  *          R2  shut        fence_seq_cst  news.c E1  shutting before the walk: see there
  *          R3  held_open   load_acquire  launch.c N1 what the last hold has brought: a deadlock
  *                                                    would be reported that is none
  */
-#include "flow/job.h"
+#include "flow/root.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -28,45 +25,58 @@ static kc_worker_t *nth(kc_sched_t *s, int i)
     return i < s->workers ? s->worker[i] : s->main;
 }
 
-static kc_job_t *root_of(kc_worker_t *w)
+static int threads(const kc_sched_t *s)
 {
-    return kc__job_of(w->root);
+    return s->workers + 1;
+}
+
+/* Where the thread keeps it. */
+static kc_task_t **place_of(kc_sched_t *s, int i)
+{
+    return i < threads(s) ? &nth(s, i)->root : &nth(s, i - threads(s))->apart;
+}
+
+int kc__roots_count(const kc_sched_t *s)
+{
+    return 2 * threads(s);
 }
 
 kc_job_t *kc__root_at(kc_sched_t *s, int i)
 {
-    return root_of(nth(s, i));
+    return kc__job_of(*place_of(s, i));
 }
 
-kc_job_t *kc__root_for(kc_sched_t *s)
+kc_job_t *kc__root_for(kc_sched_t *s, bool detached)
 {
     kc_thread_t *t = kc__thread_make();
     kc_worker_t *w = t ? t->worker : NULL;
 
     if (!w || w->sched != s)
         w = nth(s, t ? (int)(t->serial % ((uint32_t)s->workers + 1)) : 0);
-    return root_of(w);
+    return kc__job_of(detached ? w->apart : w->root);
 }
 
 /* ---- the scheduler's begin and end ---------------------------------------------------------- */
 
 int kc__roots_open(kc_sched_t *s)
 {
-    for (int i = 0; i <= s->workers; i++) {
+    for (int i = 0; i < kc__roots_count(s); i++) {
         kc_job_t *root = kc__job_new(s, KC_JOB_ROOT | KC_JOB_SUPERVISOR, false);
         if (!root)
             return -ENOMEM;
-        nth(s, i)->root = &root->task;
+        kc_store_relaxed(&root->arrived, 0);
+        *place_of(s, i) = &root->task;
     }
     return 0;
 }
 
 void kc__roots_close(kc_sched_t *s)
 {
-    for (int i = 0; i <= s->workers; i++) {
-        if (nth(s, i)->root)
-            kc__job_free(root_of(nth(s, i)));
-        nth(s, i)->root = NULL;
+    for (int i = 0; i < kc__roots_count(s); i++) {
+        kc_task_t **root = place_of(s, i);
+        if (*root)
+            kc__job_free(kc__job_of(*root));
+        *root = NULL;
     }
 }
 
@@ -102,28 +112,23 @@ void kc__roots_shut(kc_sched_t *s)
 {
     kc_store_relaxed(&s->shutting, 1);
     kc_fence_seq_cst(); /* R2 */
-    for (int i = 0; i <= s->workers; i++)
-        kc__job_cancel(root_of(nth(s, i)), -ESHUTDOWN, KC_BY_SHUTDOWN);
+    for (int i = 0; i < kc__roots_count(s); i++)
+        kc__job_cancel(kc__root_at(s, i), -ESHUTDOWN, KC_BY_SHUTDOWN);
     if (kc_load_relaxed(&s->strays) > 0)
         kc__block_each(KC_TASK_MAGIC, cut_stray, s);
 }
 
 bool kc__roots_idle(kc_sched_t *s)
 {
-    bool leave = kc_load_relaxed(&s->leave_detached);
-    uint64_t detached = leave ? kc_load_acquire(&s->detached) : 0; /* R4 */
-    uint64_t left = 0;
+    bool leave_detached = kc_load_relaxed(&s->leave_detached);
 
-    for (int i = 0; i <= s->workers; i++)
-        left += (kc_load_acquire(&nth(s, i)->root->word) & KC_WORD_COUNT) - 1; /* R1 */
-    if (left == 0 || (uint32_t)detached == 0)
-        return left == 0;
-    return left == (uint32_t)detached && detached == kc_load_acquire(&s->detached); /* R4 */
+    return kc__roots_are_empty(kc__root_at, s, leave_detached ? threads(s) : kc__roots_count(s));
 }
 
-bool kc__roots_held_open(kc_sched_t *s)
+bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen)
 {
-    return kc_load_acquire(&s->holds) > 0; /* R3 */
+    *seen = kc_load_acquire(&s->holds); /* R3 */
+    return (uint32_t)*seen > 0;
 }
 
 struct shields {
@@ -184,7 +189,7 @@ static bool root_launch(kc_job_t *j)
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
     int64_t at = kc__trace_time(s);
-    int rc = kc__job_attach(kc__root_for(s), j);
+    int rc = kc__job_attach(kc__root_for(s, false), j);
 
     if (rc == 0) {
         kc__job_created(s, j, at);

@@ -127,7 +127,8 @@ static bool anything_left(kc_worker_t *w)
         return true;
     if (w == s->main && kc__worker_cares(w, KC_CARE_ONCE) && kc_load_relaxed(&s->flights) == 0)
         return true;
-    if (w == s->main && s->held && !kc__task_host.held_open(s))
+    uint64_t seen;
+    if (w == s->main && s->held && !kc__task_host.held_open(s, &seen))
         return true; /* all wait for ever now */
     if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;

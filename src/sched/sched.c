@@ -201,7 +201,6 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->closing, 0);
     kc_store_relaxed(&s->outside, 0);
     kc_store_relaxed(&s->strays, 0);
-    kc_store_relaxed(&s->detached, 0);
     kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
     kc_store_relaxed(&s->clock, 0);
@@ -365,10 +364,13 @@ static int nothing_ready(kc_sched_t *s)
     }
     bool ends = s->stoppable || kc_load_relaxed(&s->shutting);
     bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && ends;
-    s->held = for_ever && kc__task_host.held_open(s);
+    uint64_t before, after;
+    s->held = for_ever && kc__task_host.held_open(s, &before);
     if (for_ever && !s->held && !kc__task_host.awaits_thread(s)) {
-        /* What held it open is over now: but what it has brought may be here. */
-        if (main_has_work(s) || kc__task_host.idle(s))
+        /* What held it open is over now: but what it has brought may be here. If nobody has come
+         * since, then all this was true at one moment. */
+        if (main_has_work(s) || kc__task_host.idle(s) || kc__task_host.held_open(s, &after) ||
+            before != after)
             return 0;
         if (s->stoppable) {
             kc__task_host.report(s);

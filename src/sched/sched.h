@@ -21,9 +21,9 @@
 
 #include <pthread.h>
 
-/* In kc_sched_t.detached: one more has come; 1 less, and one has gone. How many have come stands
+/* In kc_sched_t.holds: one more has come; 1 less, and one has gone. How many have come stands
  * above how many there are, where it may run over. */
-#define KC_DETACHED_COMES (((uint64_t)1 << 32) + 1)
+#define KC_HOLD_COMES (((uint64_t)1 << 32) + 1)
 
 /* kc_sched_t.done: what the thread waits for has come. */
 enum { KC_DONE = 2 };
@@ -90,7 +90,8 @@ struct kc_task_host {
     void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
     void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
     bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
-    bool (*held_open)(kc_sched_t *s); /* something is left that another thread may end      */
+    bool (*held_open)(kc_sched_t *s, uint64_t *seen); /* something is left that another thread
+                                         may end. seen: changes when one more such has come */
     bool (*awaits_thread)(
         kc_sched_t *s);                 /* a thread outside has a lock, or is about to wake one */
     void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
@@ -163,7 +164,8 @@ struct kc_worker {
     kc_queue_t fresh;   /* O  tasks that must start here                                     */
     kc_deque_t deque;   /*    tasks that may start anywhere; others steal                     */
     kc_timers_t alarms; /* O                                                                */
-    kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/job.c           */
+    kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/root.c          */
+    kc_task_t *apart;   /* I  the same for detached jobs                                     */
     pthread_t thread;   /* M                                                                */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
     KC_ATOMIC(uint32_t)
@@ -186,9 +188,8 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) stop;     /* A  1: the current or next run ends                       */
     KC_ATOMIC(uint32_t) closing;  /* A  1: the workers end                                     */
     KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
-    KC_ATOMIC(uint32_t) holds;    /* A  leases and pending promises: others may end them       */
+    KC_ATOMIC(uint64_t) holds;    /* A  leases and pending promises: others may end them       */
     KC_ATOMIC(uint32_t) strays;   /* A  1: there was a job that no walk from the roots finds  */
-    KC_ATOMIC(uint64_t) detached; /* A  detached jobs that live, see KC_DETACHED_COMES         */
     KC_ATOMIC(uint32_t)
     leave_detached;               /* A  1: the pump does not wait for those: kc_run           */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */

@@ -134,7 +134,7 @@ int kc__tree_walk(kc_sched_t *s, const struct kc_tree_visitor *visitor, void *ar
 
     kc_metrics(s, &now);
     walk.steps = now.jobs_live * 4 + 1000;
-    for (int i = 0; i <= s->workers && rc == 0; i++)
+    for (int i = 0; i < kc__roots_count(s) && rc == 0; i++)
         rc = walk_below(&walk, kc__root_at(s, i));
     kc__free(walk.level);
     return rc ? rc : walk.steps > 0 ? 0 : -EAGAIN;

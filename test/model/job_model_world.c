@@ -29,7 +29,11 @@
 #define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__trace_time(s) ((void)(s), (int64_t)0)
 #define kc__job_flags(j) ((j)->task.block.flags)
+#ifdef MODEL_OF_ROOTS /* there the look at a root that is gone counts */
+#define kc__job_sched(j) ((void)model_read(&(j)->task.depth), &sched)
+#else
 #define kc__job_sched(j) ((void)(j), &sched)
+#endif
 
 static kc_sched_t sched;
 uint32_t kc__tools;
@@ -129,10 +133,12 @@ void kc__worker_send(kc_worker_t *w, kc_block_t *block)
     kc__mpsc_push(&w->inbox, &block->link);
 }
 
+#ifndef MODEL_OF_ROOTS
 void kc__worker_wake(kc_worker_t *w)
 {
     (void)w;
 }
+#endif
 
 void kc__task_submit(kc_task_t *task)
 {
@@ -323,7 +329,7 @@ static void read_inbox(void)
     }
 }
 
-static void read_until_done(kc_job_t *j)
+static inline void read_until_done(kc_job_t *j)
 {
     while (!is_done(j)) {
         /* In this order: an acquire after the look would hide from the checker that it was late. */
@@ -373,7 +379,7 @@ static kc_job_t *add(int above, int i)
 }
 
 /* All have ended, and are freed. */
-static void check_gone(void)
+static inline void check_gone(void)
 {
     for (int i = PARENT; i < s.made; i++) {
         uint64_t word = s.job[i].task.word & (KC_WORD_DONE | KC_WORD_COUNT | KC_WORD_BODY);

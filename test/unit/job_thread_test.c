@@ -352,11 +352,12 @@ TEST(the_end_of_a_scheduler_ends_everything_with_eshutdown)
     }
 }
 
-static int launches_after_four_billion(void *arg)
+static int launches_after_very_many(void *arg)
 {
     kc_sched_t *s = kc_sched_current();
 
-    kc_store_relaxed(&s->detached, (KC_DETACHED_COMES - 1) * UINT32_MAX); /* all have ended */
+    for (int i = 0; i < kc__roots_count(s); i++)
+        kc_store_relaxed(&kc__root_at(s, i)->arrived, UINT64_MAX); /* all have ended */
     CHECK_EQ(kc_launch_job(waits, arg, &(kc_launch_opts_t){ .flags = KC_JOB_DETACHED }, NULL), 0);
     UNTIL(get(arg) == 1);
     return 0;
@@ -367,8 +368,35 @@ TEST(kc_run_counts_detached_jobs_rightly_however_many_there_have_been)
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);
         count_t n = 0;
-        CHECK_EQ(kc_run(launches_after_four_billion, &n, &opts), 0);
+        CHECK_EQ(kc_run(launches_after_very_many, &n, &opts), 0);
     }
+}
+
+static int submits_the_next(void *arg)
+{
+    count_t *left = arg;
+    kc_sched_t *s = kc_sched_current();
+    int other = kc_sched_workers(s) - 1 - kc_worker_index(); /* worker 0 and the last in turns */
+
+    if (get(left) == 0)
+        return 0;
+    set(left, get(left) - 1);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(other), submits_the_next, arg), 0);
+    return 0;
+}
+
+/* Each task leaves one in the root of its own thread, and then leaves that of the other's. */
+TEST(a_scheduler_is_not_idle_while_a_task_goes_from_root_to_root)
+{
+    kc_sched_t *s;
+    count_t left = (int)kc_test_rounds(2000);
+
+    CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 4 }, &s), 0);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), submits_the_next, &left), 0);
+    while (!kc__roots_idle(s))
+        ;
+    CHECK_EQ(get(&left), 0);
+    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 static int launches_another(void *arg)

@@ -411,15 +411,16 @@ static int has_a_child_elsewhere(void *arg)
 {
     kc_sched_t *s = kc_sched_current();
     kc_job_t *j = NULL;
+    uint64_t seen;
 
     (void)arg;
-    CHECK(!kc__roots_held_open(s));
+    CHECK(!kc__roots_held_open(s, &seen));
     CHECK_EQ(kc_launch_job(waits_elsewhere, NULL, &(kc_launch_opts_t){ .sched = other }, &j), 0);
-    CHECK(kc__roots_held_open(s)); /* so a join is no deadlock, however long the child takes */
+    CHECK(kc__roots_held_open(s, &seen)); /* so a join is no deadlock, however long the child takes */
     kc_event_set(&elsewhere);
     CHECK_EQ(kc_job_join(j), 0);
     kc_job_release(j);
-    while (kc__roots_held_open(s))
+    while (kc__roots_held_open(s, &seen))
         kcoro_yield();
     return 7;
 }
