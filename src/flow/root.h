@@ -13,8 +13,8 @@
  *          R5  arrive: arrived  store_release  R6          the lock bit, set before: who sees the
  *                                                          arrival sees it, or the count after it
  *          R6  first: arrived   load_acquire   R5
- *          R7  first: word      load_acquire   word.h J1,  what the jobs have written, for who has
- *                                              J2          run the scheduler; whatever a job has
+ *          R7  first: word      load_acquire   word.h J1   what the jobs have written, for who has
+ *                                                          run the scheduler; whatever a job has
  *                                                          brought to another root, before it left
  *                                                          this one: the second pass would miss it
  *

@@ -416,7 +416,8 @@ static int has_a_child_elsewhere(void *arg)
     (void)arg;
     CHECK(!kc__roots_held_open(s, &seen));
     CHECK_EQ(kc_launch_job(waits_elsewhere, NULL, &(kc_launch_opts_t){ .sched = other }, &j), 0);
-    CHECK(kc__roots_held_open(s, &seen)); /* so a join is no deadlock, however long the child takes */
+    CHECK(kc__roots_held_open(s,
+                              &seen)); /* so a join is no deadlock, however long the child takes */
     kc_event_set(&elsewhere);
     CHECK_EQ(kc_job_join(j), 0);
     kc_job_release(j);
