@@ -183,7 +183,8 @@ KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
 
 /*
  * Asks j and all below it to end. The first request counts, and its reason; 0 means -ECANCELED. A
- * later reason replaces only -ETIMEDOUT. What has not started never will.
+ * later reason replaces only -ETIMEDOUT. What has not started never will. Those who listen for
+ * TERMINATE on a job's signal are told before this returns; in a handler, right after that.
  *
  * Context: anywhere, handlers included.  Suspends: no; takes time in proportion to what is below j.
  * Returns: true: this call moved it out of ACTIVE.

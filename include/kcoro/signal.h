@@ -24,6 +24,12 @@
  * freed. It may emit, on the same signal too, cancel, unpark, launch and release, and it may clear
  * or unbind its own slot, or another that is its thread's to unbind. Two handlers in two threads
  * that each clear or unbind the other's slot wait for each other for ever.
+ *
+ * A handler that is called because you emit or cancel runs in your coroutine. One that the library
+ * calls by itself (a timeout is over, a job has failed, a shield has ended) is nobody's body: it
+ * runs on the thread's own stack and there is no current job, so a launch in it needs .parent or
+ * .sched. What a handler cancels is marked at once, and its own handlers are called when the first
+ * one has returned: handlers that cancel do not nest, however many there are.
  */
 #ifndef KCORO_SIGNAL_H
 #define KCORO_SIGNAL_H

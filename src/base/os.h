@@ -60,6 +60,20 @@ size_t kc__os_page_size(void);
 /* CLOCK_MONOTONIC, in nanoseconds. */
 int64_t kc__os_now(void);
 
+/* A clock that is cheap to read, whose unit is unknown: at most a nanosecond. So it may seem to be
+ * fast: who finds that enough ticks have passed asks the other one. */
+#if defined(__x86_64__)
+KC_INLINE uint64_t kc__os_ticks(void)
+{
+    return __builtin_ia32_rdtsc();
+}
+#else
+KC_INLINE uint64_t kc__os_ticks(void)
+{
+    return (uint64_t)kc__os_now();
+}
+#endif
+
 /* Sleeps while *word == expected, until woken, for no reason, or until the time `until` on
  * kc__os_now's clock; INT64_MAX: no limit. */
 void kc__os_wait(const void *word, uint32_t expected, int64_t until);

@@ -29,8 +29,7 @@
  *              PARKED -> READY,                               wrote; the coroutine reads old data.
  *              CALLING                                        A cas: one of both happens, and
  *                                                             destroy may have ended it
- *          C2  resume, guest:      load_acquire   C1          (its own stores need no order)
- *              state
+ *          C2  resume: state       load_acquire   C1          (its own stores need no order)
  *          C3  coro_ended, end:    store_release  C4          the last writes on its stack; another
  *              FINISHED                                       thread would recycle a stack in use
  *          C4  destroy: state      load_acquire   C3
@@ -522,26 +521,6 @@ static void make_ready(kcoro_t *co)
 void kc__coro_end_park(kcoro_t *co)
 {
     if (kc__gate_end(&co->gate))
-        make_ready(co);
-}
-
-uint32_t kc__coro_guest_comes(kcoro_t *co)
-{
-    uint32_t was = kc_load_relaxed(&co->state);
-
-    /* An unpark that comes meanwhile is a permit. One that came before is about to say READY. */
-    if (was == KCORO_PARKED && !kc__gate_end(&co->gate))
-        while ((was = kc_load_acquire(&co->state)) == KCORO_PARKED) /* C2 */
-            sched_yield();
-    return was;
-}
-
-void kc__coro_guest_goes(kcoro_t *co, uint32_t was)
-{
-    if (kc_likely(was == KCORO_RUNNING))
-        return;
-    kc_store_relaxed(&co->state, was);
-    if (was == KCORO_PARKED && !kc__gate_park(&co->gate))
         make_ready(co);
 }
 

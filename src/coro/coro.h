@@ -151,15 +151,6 @@ bool kc__coro_task_forsake(kcoro_t *co);
 /* If it is parked it goes on, as by kcoro_unpark; else no permit is left. */
 void kc__coro_end_park(kcoro_t *co);
 
-/*
- * A function of the user's is about to run on the stack of co, a job's, which may have begun to
- * leave; it may resume coroutines, for which co is the caller. Returns what goes must be told: then
- * co is again what it was, and one that was unparked meanwhile is ready. The end of a park is
- * missed meanwhile: the caller sees to that.
- */
-uint32_t kc__coro_guest_comes(kcoro_t *co);
-void kc__coro_guest_goes(kcoro_t *co, uint32_t was);
-
 /* Runs and removes all cleanups, newest first, those included that they add. */
 void kc__defer_run(kcoro_t *co);
 

@@ -43,16 +43,21 @@ static int disposes(void *arg)
     return 0;
 }
 
-/* Cancelled before it could start (J28). If it has a dispose, there is no memory for a stack. */
-static void never_starts(kc_job_t *j)
+/* Cancelled before it could start (J28). If it has a dispose, there is no memory for a stack. The
+ * user may hear of its end, so the thread must be on its own stack. Returns as kc_task_host.start.
+ */
+static int never_starts(const kc_thread_t *t, kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
+    if (t->current != t->root)
+        return -EAGAIN;
     if (ext && ext->dispose)
         dispose(ext, j->task.arg);
     /* From now on a message is no task to be started. */
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_TASK_BODILESS);
     kc__job_release(j, 0);
+    return -ECANCELED;
 }
 
 /* BODY is set, unless it is to stop. */
@@ -108,19 +113,14 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
     kcoro_t *co = NULL;
     if (kc_likely(!stopped || has_dispose))
         co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
-    if (kc_unlikely(!co)) {
-        if (!stopped)
-            return -ENOMEM;
-        never_starts(j);
-        return -ECANCELED;
-    }
+    if (kc_unlikely(!co))
+        return stopped ? never_starts(t, j) : -ENOMEM;
     task->co = co;
     if (kc_unlikely(stopped || !body_begins(j))) {
         if (!has_dispose) {
             task->co = NULL;
             kc__coro_task_end(t, co);
-            never_starts(j);
-            return -ECANCELED;
+            return never_starts(t, j);
         }
         begins_to_dispose(j);
     }
@@ -156,6 +156,22 @@ static int task_start(kc_task_t *task)
 
 /* ---- end ------------------------------------------------------------------------------------ */
 
+struct settle {
+    kc_job_t *job;
+    int rc;
+};
+
+/* Those who listen hear of it as of all that the library does by itself: not in this body. */
+static void settle(void *arg)
+{
+    const struct settle *s = arg;
+
+    if (s->rc == -ECANCELED)
+        kc__job_cancel(s->job, -ECANCELED, KC_BY_BODY);
+    else
+        kc__job_fail(s->job, s->rc, false);
+}
+
 void kc__job_settle(kc_job_t *j, int rc)
 {
     if (kc_likely(rc == 0) || (rc == -ECANCELED && (kc__job_word(j) & KC_WORD_CANCELLED)))
@@ -163,10 +179,9 @@ void kc__job_settle(kc_job_t *j, int rc)
     uint64_t word = kc__job_lock(j);
     int reason = j->reason;
     kc__job_unlock(j);
-    if (rc == -ECANCELED || ((word & KC_WORD_CANCELLED) && rc == reason))
-        kc__job_cancel(j, -ECANCELED, KC_BY_BODY);
-    else
-        kc__job_fail(j, rc, false);
+    if ((word & KC_WORD_CANCELLED) && rc == reason)
+        rc = -ECANCELED;
+    kc__worker_call(settle, &(struct settle){ j, rc });
 }
 
 /* The newest kc_defer above `end`, taken out of the list. */
@@ -275,7 +290,7 @@ static _Noreturn void unwind(kcoro_t *co)
     }
     kc_job_t *own = kc__job_own(co);
     body_ends(own, co, -ECANCELED);
-    kc__worker_end(co, &own->task);
+    kc__worker_end(co, &own->task, kc__job_tells(own));
 }
 
 /* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
@@ -320,7 +335,8 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
             return co;
         task->co = NULL;
         kc__block_put(&t->blocks, &co->block);
-        never_starts(next);
+        kc__worker_put_back(t->worker, task); /* it ends unstarted, but not here */
+        return NULL;
     }
     return NULL;
 }
@@ -359,7 +375,7 @@ static void host_run(kcoro_t *me)
         body_ends(j, me, fn(arg));
         next = next_body(me, j);
         if (!next)
-            kc__worker_end(me, task);
+            kc__worker_end(me, task, kc__job_tells(j));
     }
 }
 

@@ -56,6 +56,11 @@ void kc__job_notice(kc_job_t *j)
 {
     kc_worker_t *w = kc_load_acquire(&j->task.worker); /* X1 */
 
+    if ((kc__job_word(j) & KC_WORD_COUNT) == 0) { /* no notice: a job counts those */
+        kc__job_end_now(j);
+        return;
+    }
+
     if (w != kc__worker()) { /* it has hopped meanwhile */
         kc__worker_send(w, &j->task.block);
         return;
@@ -122,6 +127,8 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
 
     if (fails && j->code == 0)
         j->code = reason;
+    if (fails)
+        word |= KC_WORD_FAILED;
     if (by == KC_BY_GRACE)
         return word | KC_WORD_GRACE_OVER |
                (word & KC_WORD_CANCELLED && !has_ended(word) ? effect : 0);
@@ -479,16 +486,27 @@ void kc__job_shield(kc_job_t *j)
     change_by(j, with_shield);
 }
 
+struct late {
+    kc_job_t *job;
+    uint64_t fresh;
+};
+
+static void takes_late_effect(void *arg)
+{
+    const struct late *late = arg;
+
+    takes_effect(late->job, late->fresh, 0, false); /* its body runs: it is the caller */
+    kc__job_walk(late->job);
+}
+
 void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
     uint64_t was = change_by(j, without_shield);
     uint64_t fresh = without_shield(was) & ~was;
-    if (fresh & KC_WORD_HALT) {
-        takes_effect(j, fresh, 0, false); /* its body runs: it is the caller */
-        kc__job_walk(j);
-    }
+    if (fresh & KC_WORD_HALT)
+        kc__worker_call(takes_late_effect, &(struct late){ j, fresh });
 }
 
 /* A shield that the body asks for comes too late after a cancel. */

@@ -11,7 +11,6 @@
  */
 #include "coro/coro.h"
 #include "flow/signal.h"
-#include "sched/sched.h"
 
 static __thread struct kc_handling handling __attribute__((tls_model("initial-exec")));
 
@@ -28,9 +27,6 @@ void kc__handler_begins(struct kc_handling *me)
 
     if (me->depth++ > 0)
         return;
-    me->host = kc_load_relaxed(&co->block.flags) & KC_CORO_TASK ? co : NULL;
-    if (me->host)
-        me->host_was = kc__coro_guest_comes(co);
     me->marked = kc_load_relaxed(&co->block.flags) == KC_CORO_TASK ? co : NULL;
     if (me->marked)
         kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CAREFUL);
@@ -42,11 +38,6 @@ void kc__handler_ends(struct kc_handling *me)
         return;
     if (me->marked)
         kc_store_relaxed(&me->marked->block.flags, KC_CORO_TASK);
-    if (!me->host)
-        return;
-    kc__coro_guest_goes(me->host, me->host_was);
-    if (me->host_was == KCORO_PARKED && (kc_load_relaxed(&me->host->task->word) & KC_TASK_STOP))
-        kc__coro_end_park(me->host); /* it was cancelled meanwhile */
 }
 
 bool kc__signal_in_handler(void)

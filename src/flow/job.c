@@ -435,6 +435,13 @@ KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
     return false;
 }
 
+static void fail_parent(void *arg)
+{
+    const kc_job_t *j = arg;
+
+    kc__job_fail(j->parent, j->code, true);
+}
+
 /*
  * j is locked and its count is 0: it is terminal when this returns. Returns who has waited for it.
  *
@@ -451,7 +458,7 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
     if (kc_unlikely(fails_parent(j, *done))) {
         kc__job_unlock(j);
-        kc__job_fail(j->parent, j->code, true);
+        kc__worker_call(fail_parent, j);
         kc__job_lock(j);
         claim_waiters(j, end); /* who came meanwhile */
     }
@@ -495,6 +502,18 @@ static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
     return held;
 }
 
+/* j, which is locked and has failed, is about to fail its parent, but not here, on the stack of the
+ * next coroutine: its thread does it on its own. Mostly that is foreseen, see kc__job_tells. Not if
+ * that would keep another scheduler open. */
+static bool is_put_off(kc_job_t *j, const kc_sched_t *held)
+{
+    if (kc_likely(!(kc__job_word(j) & KC_WORD_FAILED)) || held || !kc__worker_is_between())
+        return false;
+    kc__job_unlock(j);
+    kc__worker_read_later(kc__worker(), &j->task.block);
+    return true;
+}
+
 /* The end of j, and all that follows, upwards. done is 0: it is locked and its count is 0. Else it
  * is sealed already, so, and nobody has waited for it. */
 static void job_end(kc_job_t *j, uint64_t done)
@@ -502,6 +521,8 @@ static void job_end(kc_job_t *j, uint64_t done)
     kc_sched_t *held = NULL;
 
     for (bool more = true; more; done = 0) {
+        if (!done && is_put_off(j, held))
+            break;
         kc_link_t *claimed = done ? NULL : seal(j, &done);
         kc_job_ext_t *ext = kc__job_ext_of(j);
         kc_job_t *parent = j->parent;
@@ -530,6 +551,12 @@ static void job_end(kc_job_t *j, uint64_t done)
     }
     if (kc_unlikely(held != NULL))
         kc__hold_ends(held);
+}
+
+void kc__job_end_now(kc_job_t *j)
+{
+    kc__job_lock(j);
+    job_end(j, 0);
 }
 
 /*

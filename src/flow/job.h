@@ -282,6 +282,19 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 
+/* j, whose body ends now, has failed, or is the last that a job above waits for which has: others
+ * may hear of its end. */
+KC_INLINE bool kc__job_tells(const kc_job_t *j)
+{
+    uint64_t above = kc__job_word(j->parent);
+
+    return kc_unlikely(kc__job_word(j) & KC_WORD_FAILED) ||
+           ((above & KC_WORD_COUNT) == 1 && kc_unlikely(above & KC_WORD_FAILED));
+}
+
+/* An end that was put off until its thread is on its own stack. */
+void kc__job_end_now(kc_job_t *j);
+
 /* Queues it, if it may start. */
 void kc__job_submit(kc_job_t *j);
 

@@ -58,8 +58,18 @@ static bool cancel_by_signal(void *owner)
     return kc__job_cancel(owner, -ECANCELED, KC_BY_USER);
 }
 
-static const struct kc_signal_owner job_owner = { pin, cancel, unpin };
-static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin };
+static bool hold_open(void *owner)
+{
+    return kc__job_hold(owner);
+}
+
+static void was_told(void *owner)
+{
+    kc__job_release_there(owner);
+}
+
+static const struct kc_signal_owner job_owner = { pin, cancel, unpin, hold_open, was_told };
+static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin, hold_open, was_told };
 
 /* ---- making them ---------------------------------------------------------------------------- */
 

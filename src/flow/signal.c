@@ -18,6 +18,10 @@
  *          further out on this thread, the bits are added to those that wait there: two emits
  *          become one (G7). Chains up to DEPTH signals deep never meet the queue.
  *
+ *          A cancel inside a handler is not told there, but by the emit that runs the handler, when
+ *          that has returned: its bits are set at once, and late until they are told. So a chain of
+ *          handlers that cancel is a loop, and takes no more stack than one (S16).
+ *
  *          An owner (a job) is asked before TERMINATE, without a lock. It answers by
  *          kc__signal_fire, which tells the slots at once, and leaves the chains to the queue of
  *          the emit that asked (kc_handling.work): so owners chained to owners do not nest.
@@ -57,7 +61,7 @@ void kc__signal_unref(kc_signal_t *s)
 {
     if (kc_sub_acq_rel(&s->refs, 1) != 1) /* S3 */
         return;
-    KC_ASSERT(!s->slots && !s->visits && !s->edges && !s->targeted && !s->pending);
+    KC_ASSERT(!s->slots && !s->visits && !s->edges && !s->targeted && !s->pending && !s->late);
     s->magic = 0;
     kc__free(s);
 }
@@ -80,51 +84,76 @@ static bool end_run(struct kc_visit *v)
 }
 
 /* R2: no lock is held here. Within the handler an emit is one of its own (work). */
-static void run(const struct kc_visit *v, kc_slot_fn_t fn, void *arg)
+static void run(struct kc_emit *e, const struct kc_visit *v, kc_slot_fn_t fn, void *arg)
 {
     struct kc_handling *me = v->thread;
-    struct kc_emit *work = me->work;
+    struct kc_emit *work = me->work, *calls = me->calls;
 
     me->work = NULL;
+    me->calls = e;
     kc__handler_begins(me);
     fn(v->set, v->signal, arg);
     kc__handler_ends(me);
+    me->calls = calls;
     me->work = work;
 }
 
-/* Has `to` told later. Takes the reference. R5. */
-static void enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits)
+/* Under its lock: triggers bits. Returns those that are new. */
+static kc_sigset_t trigger(kc_signal_t *s, kc_sigset_t bits)
+{
+    kc_sigset_t state = kc_load_relaxed(&s->state), fired = bits & ~(state & KC_SIG_ONCE);
+
+    kc_store_release(&s->state, state | fired); /* S1 */
+    return fired;
+}
+
+/* Has `to` told later. fired: the bits are triggered now, and the owner is not asked. Takes the
+ * reference. Returns what was triggered. R5. */
+static kc_sigset_t enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits, bool fired)
 {
     kc__lock(&to->lock);
-    bool merged = to->pending != 0;
-    to->pending |= bits;
-    if (!merged)
+    bool merged = (to->pending | to->late) != 0;
+    if (fired)
+        to->late |= bits = trigger(to, bits);
+    else
+        to->pending |= bits;
+    bool needless = bits == 0; /* all have been triggered before */
+    if (!merged && !needless)
         to->queued = NULL;
     kc__unlock(&to->lock);
-    if (merged) {
+    if (merged || needless) {
         kc__signal_unref(to);
-        return;
+        return bits;
     }
     if (e->first)
         e->last->queued = to;
     else
         e->first = to;
     e->last = to;
+    return bits;
 }
 
-/* The reference goes with it. NULL: the queue is empty. */
-static kc_signal_t *dequeue(struct kc_emit *e, kc_sigset_t *bits)
+/* What a signal has waited for in a queue. */
+struct turn {
+    kc_signal_t *signal;               /* with a reference; NULL: the queue is empty */
+    kc_sigset_t bits;                  /* to be triggered                            */
+    kc_sigset_t late;                  /* triggered already, to be told              */
+    const struct kc_signal_owner *ops; /* whose owner waits until they are told; NULL: none */
+    void *owner;
+};
+
+static struct turn dequeue(struct kc_emit *e)
 {
     kc_signal_t *s = e->first;
 
     if (!s)
-        return NULL;
+        return (struct turn){ 0 };
     e->first = s->queued; /* before somebody else may enqueue it */
     kc__lock(&s->lock);
-    *bits = s->pending;
-    s->pending = 0;
+    struct turn turn = { s, s->pending, s->late, s->late ? s->ops : NULL, s->owner };
+    s->pending = s->late = 0;
     kc__unlock(&s->lock);
-    return s;
+    return turn;
 }
 
 /* Asks the owner to cancel. True: it was cancelled by this. Called with the lock, and returns
@@ -137,7 +166,7 @@ static bool ask_owner(struct kc_emit *e, kc_signal_t *s)
 
     ops->pin(s->owner);
     kc__unlock(&s->lock);
-    me->work = e->outer ? e->outer : e;
+    me->work = me->calls ? NULL : e->outer ? e->outer : e;
     bool first = ops->cancel(s->owner);
     me->work = work;
     ops->unpin(s->owner);
@@ -158,8 +187,9 @@ static void add_visit(struct kc_emit *e, kc_signal_t *s, kc_sigset_t fired)
 }
 
 /* Triggers bits, and begins a visit if there is anybody to tell. ask: TERMINATE is for the owner to
- * decide. Takes the reference. */
-static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bool ask)
+ * decide. late: triggered already, and not told yet. Takes the reference. */
+static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bool ask,
+                         kc_sigset_t late)
 {
     kc_sigset_t cancelled = KC_SIG_NONE;
 
@@ -170,12 +200,10 @@ static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bo
         bits &= ~KC_SIG_TERMINATE;
         kc__lock(&s->lock);
     }
-    kc_sigset_t state = kc_load_relaxed(&s->state);
-    kc_sigset_t fired = bits & ~(state & KC_SIG_ONCE);
-    kc_store_release(&s->state, state | fired); /* S1 */
-    bool visits = fired && s->slots;
+    kc_sigset_t fired = trigger(s, bits);
+    bool visits = (fired | late) && s->slots;
     if (visits)
-        add_visit(e, s, fired);
+        add_visit(e, s, fired | late);
     kc__unlock(&s->lock);
     if (!visits)
         kc__signal_unref(s);
@@ -185,11 +213,11 @@ static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bo
 static void forward(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits)
 {
     if (e->outer)
-        enqueue(e->outer, to, bits);
+        (void)enqueue(e->outer, to, bits, false);
     else if (e->depth == DEPTH)
-        enqueue(e, to, bits);
+        (void)enqueue(e, to, bits, false);
     else
-        begin(e, to, bits, true);
+        begin(e, to, bits, true, KC_SIG_NONE);
 }
 
 struct next {
@@ -263,7 +291,7 @@ static void step(struct kc_emit *e)
     if (wake)
         kc__os_wake_all(&s->ended);
     if (next.what == CALL) {
-        run(v, next.fn, next.arg);
+        run(e, v, next.fn, next.arg);
     } else if (next.what == FORWARD) {
         forward(e, next.to, v->set);
     } else if (next.what == NOTHING) {
@@ -275,19 +303,22 @@ static void step(struct kc_emit *e)
 static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, bool ask)
 {
     struct kc_emit e; /* at[] is not cleared: a kilobyte, mostly unused */
-    kc_signal_t *more;
+    struct turn turn = { 0 };
 
     e.outer = kc__handling()->work;
     e.depth = 0;
     e.first = e.last = NULL;
     kc__signal_ref(s); /* a handler may release it */
-    kc_sigset_t fired = begin(&e, s, bits, ask);
+    kc_sigset_t fired = begin(&e, s, bits, ask, KC_SIG_NONE);
     for (;;) {
         while (e.depth > 0)
             step(&e);
-        if ((more = dequeue(&e, &bits)) == NULL)
+        if (turn.ops)
+            turn.ops->told(turn.owner);
+        turn = dequeue(&e);
+        if (!turn.signal)
             return fired;
-        begin(&e, more, bits, true);
+        begin(&e, turn.signal, turn.bits, true, turn.late);
     }
 }
 
@@ -365,7 +396,21 @@ void kc__signal_disown(kc_signal_t *s)
 
 kc_sigset_t kc__signal_fire(kc_signal_t *s, kc_sigset_t bits)
 {
-    return bits ? emit(s, bits, false) : KC_SIG_NONE;
+    struct kc_emit *calls = kc__handling()->calls;
+
+    if (!bits)
+        return KC_SIG_NONE;
+    if (!calls)
+        return emit(s, bits, false);
+    kc__lock(&s->lock);
+    const struct kc_signal_owner *ops = s->ops;
+    kc__unlock(&s->lock);
+    if (!ops || !ops->hold(s->owner))
+        return KC_SIG_NONE; /* it has ended, and nobody listens any more */
+    kc_sigset_t fired = enqueue(calls, kc__signal_ref(s), bits, true);
+    if (!fired)
+        ops->told(s->owner);
+    return fired;
 }
 
 void kc__signal_preset(kc_signal_t *s, kc_sigset_t bits)

@@ -20,6 +20,8 @@ struct kc_signal_owner {
     bool (*cancel)(void *owner); /* true: this request was the first. Holds no lock of ours, may
                                     come back to the same signal by kc__signal_fire            */
     void (*unpin)(void *owner);
+    bool (*hold)(void *owner); /* it does not end before told(owner). False: it has ended */
+    void (*told)(void *owner);
 };
 
 /* A signal that belongs to owner, without data. NULL: no memory. */
@@ -33,7 +35,8 @@ kc_sigset_t kc__signal_own(kc_signal_t *s, const struct kc_signal_owner *ops, vo
 void kc__signal_disown(kc_signal_t *s);
 
 /* As kc_signal_emit, but the owner of s is not asked. What is chained to s is. Within cancel, what
- * is chained is told after cancel has returned, so that owners chained to owners do not nest. */
+ * is chained is told after cancel has returned, so that owners chained to owners do not nest.
+ * Inside a handler nobody is told before that has returned. */
 kc_sigset_t kc__signal_fire(kc_signal_t *s, kc_sigset_t bits);
 
 /* Makes bits triggered as if long ago: nobody is told. */
@@ -46,11 +49,10 @@ bool kc__signal_in_handler(void);
 
 /* One for each thread. Its address tells threads apart. */
 struct kc_handling {
-    uint32_t depth;       /* handlers that run on this thread, one inside the other          */
-    struct kc_emit *work; /* whose cancel runs on this thread; NULL: none, or a handler does */
-    kcoro_t *marked;      /* the body that runs them, if it was not careful before           */
-    kcoro_t *host;        /* the body on whose stack they run; NULL: none                    */
-    uint32_t host_was;    /* its state                                                       */
+    uint32_t depth;        /* handlers that run on this thread, one inside the other          */
+    struct kc_emit *work;  /* whose cancel runs on this thread; NULL: none, or a handler does */
+    struct kc_emit *calls; /* whose handler runs on this thread; NULL: none                  */
+    kcoro_t *marked;       /* the body that runs them, if it was not careful before           */
 };
 
 /* The calling thread's. It is valid until the caller suspends. */

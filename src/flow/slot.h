@@ -28,7 +28,7 @@
  *              runs that began before it; so new ones cannot keep it.
  *          R4  A handler that clears or unbinds its own slot while other threads run handlers of
  *              it waits for them, but not for those that began to wait earlier: so no circle.
- *          R5  pending is not 0 exactly while the signal is in a queue.
+ *          R5  pending or late is not 0 exactly while the signal is in a queue.
  *
  * WHY NOT  A list of slots that is never unlinked: records as old as the signal are what the
  *          original has. Copying the list for an emit: allocates. Marks in the list instead of
@@ -81,7 +81,8 @@ struct kc_signal {
     uint32_t targeted;                 /* T  chains that lead here                        */
     const struct kc_signal_owner *ops; /* L  NULL: nobody owns it                         */
     void *owner;                       /* I                                               */
-    kc_sigset_t pending;               /* L  what waits in a queue                        */
+    kc_sigset_t pending;               /* L  what waits in a queue to be triggered        */
+    kc_sigset_t late;                  /* L  ... and to be told, triggered already        */
     kc_signal_t *queued;               /* E  next in the queue                            */
     struct kc_slot_chain *edges;       /* T  of all its slots                             */
     uint64_t searched;                 /* T  number of the last search that came here     */

@@ -139,10 +139,11 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
     return w->rc;
 }
 
-void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline)
+void kc__wait_arm(kc_wait_t *w, kc_time_t deadline)
 {
     w->alarm.ring = wait_rings;
-    kc__timers_add(alarms, &w->alarm.timer, deadline);
+    kc__timers_add(&w->worker->alarms, &w->alarm.timer, deadline);
+    kc__worker_hear_of(w->worker, deadline);
 }
 
 /* ---- who ends it ---------------------------------------------------------------------------- */
@@ -195,14 +196,21 @@ void kc__wait_cancel(kc_task_t *task)
 
 /* ---- yield, sleep, hop ---------------------------------------------------------------------- */
 
+/* What runs on the thread's own stack is called by the library. */
+static bool is_pumped(const kc_worker_t *w)
+{
+    return w && (w != w->sched->main || w->sched->pumping);
+}
+
 /* In a coroutine inside a body, in a body that is unwound, or in a handler. */
 static KC_NOINLINE int yield_with_care(kc_thread_t *t, const char *call)
 {
     kcoro_t *co = kc__task_coroutine(t->current);
 
+    if (co || is_pumped(t->worker))
+        kc__wait_check_more(call);
     if (!co)
         return 0;
-    kc__wait_check_more(call);
     if (!kc__job_stopped(kc__job_of(co->task)))
         kc__worker_yield(t, co);
     return kc__job_may_wait(co);

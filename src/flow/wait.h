@@ -118,7 +118,7 @@ void kc__wait_wake_other(kc_wait_t *w);
 int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline);
 
 /* It ends at deadline. */
-void kc__wait_arm(kc_wait_t *w, kc_timers_t *alarms, kc_time_t deadline);
+void kc__wait_arm(kc_wait_t *w, kc_time_t deadline);
 
 #if defined(KC_MODEL) && !defined(KC_MODEL_WAITS) /* most models have their own, and keep books */
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
@@ -215,7 +215,7 @@ KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadlin
     kc_store_relaxed(&task->kind, (uint8_t)w->kind);
     kc__worker_count(t->worker, KC_COUNT_PARKS);
     if (kc_unlikely(deadline != KC_FOREVER))
-        kc__wait_arm(w, &t->worker->alarms, deadline);
+        kc__wait_arm(w, deadline);
     t->left_from = __builtin_return_address(0);
     kc__worker_leave(t, co);
     task->wait = NULL;

@@ -41,6 +41,7 @@
 #define KC_WORD_WAITERS (1ull << 45)        /* somebody joins it, or did                         */
 #define KC_WORD_STARTED (1ull << 46)        /* the body has started at some time                 */
 #define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
+#define KC_WORD_FAILED (1ull << 48)   /* code is not 0                                          */
 #define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */

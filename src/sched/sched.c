@@ -272,6 +272,7 @@ static bool may_pump(kc_sched_t *s)
 static void pump_begin(kc_sched_t *s)
 {
     s->pumping = true;
+    s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
     if (!kc_load_relaxed(&s->outside))
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
@@ -573,7 +574,7 @@ int kc_sched_destroy(kc_sched_t *s)
     if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)
         kc__sight.unwatch(s);
     stop_threads(s, s->workers);
-    kc__worker_run_inbox(s->main); /* alarms that were no longer wanted */
+    kc__worker_run_inbox(s->main); /* timers that were no longer wanted */
     while (kc__stack_cool(KC_COOL_NOW))
         ;
     t->stacks.lazy = false;

@@ -78,7 +78,8 @@ _Static_assert(sizeof(kc_task_t) == KC_CACHE_LINE, "the head of a job is one cac
 /* What the layer above does for the tasks of this one. This table, which it defines, is the only
  * way up from here. */
 struct kc_task_host {
-    /* Gives it a coroutine: 0. -ENOMEM: it is kept for later. -ECANCELED: it has been ended. */
+    /* Gives it a coroutine: 0. -ENOMEM: it is kept for later. -ECANCELED: it has been ended.
+     * -EAGAIN: it is to end unstarted, which is done on the thread's own stack only. */
     int (*start)(kc_task_t *task);
     kcoro_t *(*heir)(kc_task_t *task); /* who goes on when it ends, here; NULL: ask the queues */
     void (*ended)(kc_task_t *task);    /* its coroutine has left its stack for good and is gone  */
@@ -86,10 +87,10 @@ struct kc_task_host {
     /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
-    int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
-    void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
-    void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
-    bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
+    int (*open)(kc_sched_t *s);   /* a scheduler begins: 0 or -ENOMEM                   */
+    void (*close)(kc_sched_t *s); /* it ends, and nothing is left in it                 */
+    void (*shut)(kc_sched_t *s);  /* all that is left in it is to end                   */
+    bool (*idle)(kc_sched_t *s);  /* nothing is left in it                              */
     bool (*held_open)(kc_sched_t *s, uint64_t *seen); /* something is left that another thread
                                          may end. seen: changes when one more such has come */
     bool (*awaits_thread)(
@@ -140,6 +141,13 @@ enum {
     KC_CARE_TOOLS = 8   /* a sanitizer or Valgrind follows stacks */
 };
 
+/* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
+struct kc_call {
+    void (*fn)(void *arg);
+    void *arg;
+    kcoro_t *caller;
+};
+
 /* A thread of a scheduler: a worker, or the main thread. */
 struct kc_worker {
     /* One cache line: what every turn needs. */
@@ -149,24 +157,31 @@ struct kc_worker {
     kc_queue_t ready;             /* O  coroutines that may run                           */
     KC_ATOMIC(uint32_t) care;     /* A  KC_CARE_*; 0: most turns take a few instructions  */
     uint32_t credit;              /* O  what may be done without waiting until others run */
-    int index;                    /* I  0...workers-1, or KC_MAIN                         */
-    int bit;                      /* I  in sched->idle                                    */
+    uint64_t look_turn;           /* O  the turn that looks at the timers; see worker.c   */
 
-    uint64_t bits;      /* I  of all ways in which it may sleep                              */
-    uint32_t starts;    /* O  counts tries to start something: every so often the oldest     */
-    uint32_t hops;      /* O  counts hops to any worker, to spread them                      */
-    int64_t bottom;     /* O  of the deque, when the oldest was last thought of              */
-    uint64_t random;    /* O  whom to steal from                                             */
-    bool searching;     /* O  counted in sched->idle                                         */
-    bool works;         /* O  takes what any worker may do                                   */
-    bool alone;         /* I  the only thread of its scheduler                               */
-    bool starved;       /* O  there was no memory for a coroutine just now                   */
-    kc_queue_t fresh;   /* O  tasks that must start here                                     */
-    kc_deque_t deque;   /*    tasks that may start anywhere; others steal                     */
-    kc_timers_t alarms; /* O                                                                */
-    kc_task_t *root;    /* I  the parent of what is nobody's child, see flow/root.c          */
-    kc_task_t *apart;   /* I  the same for detached jobs                                     */
-    pthread_t thread;   /* M                                                                */
+    uint64_t look_ticks;  /* O  ... but not before that, on the clock of kc__os_ticks      */
+    kc_time_t look_due;   /* O  when the first timer is due, as last heard                 */
+    kc_queue_t own_stack; /* O  messages to be read on the thread's own stack             */
+    struct kc_call call;  /* O  what is to run there now; its fn is NULL: nothing          */
+    bool wanted;          /* O  a task is to end unstarted, on the thread's own stack      */
+    bool between;         /* O  one stack has been left, and the next one not entered      */
+    int index;            /* I  0...workers-1, or KC_MAIN                                  */
+    int bit;              /* I  in sched->idle                                             */
+    uint64_t bits;        /* I  of all ways in which it may sleep                              */
+    uint32_t starts;      /* O  counts tries to start something: every so often the oldest     */
+    uint32_t hops;        /* O  counts hops to any worker, to spread them                      */
+    int64_t bottom;       /* O  of the deque, when the oldest was last thought of              */
+    uint64_t random;      /* O  whom to steal from                                             */
+    bool searching;       /* O  counted in sched->idle                                         */
+    bool works;           /* O  takes what any worker may do                                   */
+    bool alone;           /* I  the only thread of its scheduler                               */
+    bool starved;         /* O  there was no memory for a coroutine just now                   */
+    kc_queue_t fresh;     /* O  tasks that must start here                                     */
+    kc_deque_t deque;     /*    tasks that may start anywhere; others steal                     */
+    kc_timers_t alarms;   /* O                                                                */
+    kc_task_t *root;      /* I  the parent of what is nobody's child, see flow/root.c          */
+    kc_task_t *apart;     /* I  the same for detached jobs                                     */
+    pthread_t thread;     /* M                                                                */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
@@ -184,12 +199,12 @@ struct kc_sched {
     kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));     /* A */
     kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks for any worker */
     KC_ATOMIC(uint32_t)
-    injector_taken;               /* A  1: a worker empties it                                */
-    KC_ATOMIC(uint32_t) stop;     /* A  1: the current or next run ends                       */
-    KC_ATOMIC(uint32_t) closing;  /* A  1: the workers end                                     */
-    KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
-    KC_ATOMIC(uint64_t) holds;    /* A  leases and pending promises: others may end them       */
-    KC_ATOMIC(uint32_t) strays;   /* A  1: there was a job that no walk from the roots finds  */
+    injector_taken;              /* A  1: a worker empties it                                */
+    KC_ATOMIC(uint32_t) stop;    /* A  1: the current or next run ends                       */
+    KC_ATOMIC(uint32_t) closing; /* A  1: the workers end                                     */
+    KC_ATOMIC(uint32_t) arrived; /* A  workers that have not begun to work yet                */
+    KC_ATOMIC(uint64_t) holds;   /* A  leases and pending promises: others may end them       */
+    KC_ATOMIC(uint32_t) strays;  /* A  1: there was a job that no walk from the roots finds  */
     KC_ATOMIC(uint32_t)
     leave_detached;               /* A  1: the pump does not wait for those: kc_run           */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
@@ -434,8 +449,31 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w);
 /* It cannot after all: it stays the next one to be started. */
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
-/* The caller's body is over: what is ready goes on, and buries it. */
-_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task);
+/* The caller's body is over: what is ready goes on, and buries it. tells: functions of the user's
+ * may hear of its end; then the thread's own stack is next. */
+_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, bool tells);
+
+/*
+ * Runs fn(arg) on the thread's own stack, where there is no current job: for what the library calls
+ * by itself. The caller goes on when it has returned. fn may not suspend. Elsewhere than in a body,
+ * or a coroutine inside it, fn is called as it is.
+ */
+void kc__worker_call(void (*fn)(void *arg), void *arg);
+
+/* True: the caller stands between two stacks, and may not switch. */
+bool kc__worker_is_between(void);
+
+/* A message to itself, which this thread reads on its own stack when the next one stops. */
+void kc__worker_read_later(kc_worker_t *w, kc_block_t *block);
+
+/* The first timer of this thread may be one that is due then. */
+KC_INLINE void kc__worker_hear_of(kc_worker_t *w, kc_time_t due)
+{
+    if (due < w->look_due && !w->sched->virtual_time) {
+        w->look_due = due;
+        w->look_turn = w->look_ticks = 0;
+    }
+}
 
 /* ---- token.c ------------------------------------------------------------------------------- */
 

@@ -208,6 +208,7 @@ void kc__hub_take(kc_hub_t *hub, kc_block_t *block)
     /* If it was cancelled on its way, the message may have been read already: no timer then. */
     if (!(kc_load_acquire(&t->state) & CANCELLED)) /* K4 */
         kc__timers_add(&hub->timers, &t->timer, t->timer.due);
+    kc__worker_hear_of(hub->sched->main, t->timer.due);
     unref(t); /* the inbox's */
 }
 
@@ -276,6 +277,7 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     if (kc__worker() == s->main) {
         kc__worker_run_inbox(s->main); /* what others have made before comes before */
         kc__timers_add(&s->hub->timers, &t->timer, due);
+        kc__worker_hear_of(s->main, due);
         kc__sched_rearm(s);
     } else {
         kc_add_relaxed(&t->refs, 1); /* the inbox's */

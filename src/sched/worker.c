@@ -13,6 +13,11 @@
  *          deque   tasks that any worker may start; newest first here, stolen oldest first
  *          inbox   everything from other threads, looked at in every switch
  *
+ *          What may run functions of the user's that are nobody's body (a timeout, the end of a job
+ *          that has failed, a dispose) is done on the thread's own stack: who is leaving and finds
+ *          that there is such goes there, and not straight to the next one. Nothing of it is done
+ *          in the name, and on the stack, of who happens to leave (S16).
+ *
  *          next: ready, but every FRESH_EVERYth turn a task that has not started; of the deque
  *          every OLDEST_EVERYth time the oldest, if others have come meanwhile. So nothing that is
  *          ready waits for more than a bounded number of switches: not for those that keep
@@ -35,7 +40,9 @@
 #include <errno.h>
 
 enum {
-    LOOK_EVERY = 64, /* turns: one that looks at the timers too */
+    LOOK_EVERY = 64, /* turns: one that looks at everything */
+    STALL = 100,     /* ms: no turn takes longer, but for bad programs */
+    LOOK_TICKS = 1000000,
     FRESH_EVERY = 8, /* one that begins with what has not started */
     OLDEST_EVERY = 16,
     HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
@@ -119,6 +126,13 @@ void kc__task_submit(kc_task_t *task)
 
 /* ---- what comes in ------------------------------------------------------------------------- */
 
+static bool on_own_stack(void)
+{
+    const kc_thread_t *t = kc__thread();
+
+    return t->current == t->root;
+}
+
 static void take_block(kc_worker_t *w, kc_block_t *block)
 {
     uint32_t magic = kc_load_relaxed(&block->magic);
@@ -132,7 +146,23 @@ static void take_block(kc_worker_t *w, kc_block_t *block)
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
         kc__worker_keep_fresh(w, kc_container_of(block, kc_task_t, block));
+    else if (on_own_stack())
+        kc__task_host.message(block);
     else
+        kc__worker_read_later(w, block);
+}
+
+void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
+{
+    kc__queue_push(&w->own_stack, block);
+    w->look_turn = w->look_ticks = 0;
+}
+
+/* On its own stack: what was put off until then. */
+static void read_put_off(kc_worker_t *w)
+{
+    w->wanted = false;
+    for (kc_block_t *block; (block = kc__queue_pop(&w->own_stack)) != NULL;)
         kc__task_host.message(block);
 }
 
@@ -168,21 +198,66 @@ bool kc__worker_take_injector(kc_worker_t *w)
     return any;
 }
 
+/* Timers are looked at in every turn if one may be due when the next turn ends, which no clock
+ * tells before: as long as that is far away, now and then (S15). Virtual time stands still while
+ * coroutines run. */
+static void plan_look(kc_worker_t *w, kc_time_t now, kc_time_t due)
+{
+    kc_sched_t *s = w->sched;
+
+    if (kc_unlikely(w == s->main && s->deadline > 0 && s->deadline < due)) {
+        due = s->deadline;
+        now = kc_now();
+    }
+    w->look_due = due;
+    w->look_turn = UINT64_MAX;
+    w->look_ticks = 0;
+    if (due == KC_FOREVER || s->virtual_time)
+        return;
+    kc_time_t left = due > now ? due - now : 0, turns = left / KC_MS(STALL);
+    w->look_turn = kc__worker_next_turn(w) + (turns < LOOK_EVERY ? (uint64_t)turns : LOOK_EVERY);
+    if (turns <= 1)
+        w->look_ticks = kc__os_ticks() + (uint64_t)(left < LOOK_TICKS ? left : LOOK_TICKS);
+}
+
+/* The next turn looks at everything. */
+KC_INLINE bool is_look_due(const kc_worker_t *w, uint64_t turn)
+{
+    return kc_unlikely(turn % LOOK_EVERY == 0) ||
+           (kc_unlikely(turn >= w->look_turn) &&
+            (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks));
+}
+
+/* Not on its own stack: there is something to be done there. */
+static bool is_wanted_there(kc_worker_t *w)
+{
+    if (w->own_stack.head)
+        return true;
+    kc_time_t due = kc__worker_next_due(w), now = due == KC_FOREVER ? 0 : kc_now();
+    plan_look(w, now, due);
+    return due <= now;
+}
+
+/* On its own stack. */
 static bool take_due(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     bool any = false, timed = w == s->main && s->follow_clock && kc__hub_any(s->hub);
     kc_timer_t *timer;
 
-    if (kc__timers_count(&w->alarms) == 0 && !timed)
+    if (kc__timers_count(&w->alarms) == 0 && !timed) {
+        plan_look(w, 0, KC_FOREVER);
         return false;
+    }
     kc_time_t now = kc_now();
     for (; (timer = kc__timers_pop(&w->alarms, now)); any = true) {
         kc_alarm_t *alarm = kc_container_of(timer, kc_alarm_t, timer);
         kc__worker_count(w, KC_COUNT_TIMERS);
         alarm->ring(alarm);
     }
-    return (timed && kc__hub_start_due(s->hub, now)) || any;
+    any = (timed && kc__hub_start_due(s->hub, now)) || any;
+    plan_look(w, now, kc__worker_next_due(w));
+    return any;
 }
 
 kc_time_t kc__worker_next_due(kc_worker_t *w)
@@ -203,9 +278,10 @@ KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
     int rc = kc__task_host.start(task);
     if (kc_likely(rc == 0))
         return task->co;
-    if (rc == -ENOMEM) {
+    if (rc == -ENOMEM || rc == -EAGAIN) {
         kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
         w->starved = true;
+        w->wanted = rc == -EAGAIN;
     }
     return NULL;
 }
@@ -321,39 +397,45 @@ static void share(kc_worker_t *w)
     }
 }
 
-/* What is not looked at in every switch. False: the pump is to return. */
-static KC_NOINLINE bool look_around(kc_worker_t *w)
+/* What is not looked at in every switch. own: the thread is on its own stack. False: it is wanted
+ * there, or the pump is to return. */
+static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
 {
     kc__stack_cool(KC_COOL_BUSY);
-    take_due(w);
+    if (own)
+        take_due(w);
     share(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
      * deque now: somebody who has just searched may have missed it. */
     if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
-    return !kc__worker_stopped(w);
+    return !kc__worker_stopped(w) && (own || !is_wanted_there(w));
 }
 
 /* The same when there is more to it than to take the next one. */
 static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = turn % FRESH_EVERY == 0;
+    bool fresh_first = turn % FRESH_EVERY == 0, own = on_own_stack();
     kcoro_t *co;
 
     if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
-    if (turn % LOOK_EVERY == 0 && !look_around(w))
+    if (own)
+        read_put_off(w);
+    if (is_look_due(w, turn) && !look_around(w, own))
         return NULL;
     do {
         if (kc_unlikely(kc__worker_cares(w, KC_CARE_ORACLE))) {
-            if ((co = next_by_oracle(w)))
+            if ((co = next_by_oracle(w)) || !own)
                 return co;
             continue;
         }
         if ((!fresh_first && (co = pop_ready(w))) || (co = start_fresh(w)) ||
-            (fresh_first && (co = pop_ready(w))))
+            (fresh_first && !w->wanted && (co = pop_ready(w))))
             return co;
+        if (!own)
+            return NULL;
         /* What was cancelled before it could start has ended just now, and may have woken one. */
     } while (take_inbox(w) || take_due(w) || w->ready.head);
     return NULL;
@@ -370,10 +452,9 @@ KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t care)
 KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) &&
-                       (turn % LOOK_EVERY == 0 || kc__worker_has_fresh(w));
+    bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) && kc__worker_has_fresh(w);
 
-    return kc_likely(!fresh_first) && is_quiet(w, care);
+    return kc_likely(!fresh_first) && is_quiet(w, care) && kc_likely(!is_look_due(w, turn));
 }
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
@@ -466,8 +547,8 @@ static KC_NOINLINE int stay(kc_worker_t *w, kcoro_t *co)
 static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
-    bool quick = kc_likely(kc__worker_next_turn(w) % LOOK_EVERY != 0) && is_quiet(w, UINT32_MAX) &&
-                 kc_likely(t->current == co);
+    bool quick = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
+                 kc_likely(!is_look_due(w, kc__worker_next_turn(w)));
     kc_task_t *task = quick ? pop_fresh(w) : NULL;
     kcoro_t *run = task ? start(w, task) : NULL;
 
@@ -559,7 +640,7 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
-    if (w->ready.head || kc__worker_next_turn(w) % LOOK_EVERY == 0 || !kc__mpsc_empty(&w->inbox) ||
+    if (w->ready.head || is_look_due(w, kc__worker_next_turn(w)) || !kc__mpsc_empty(&w->inbox) ||
         kc__worker_cares(w, KC_CARE_ORACLE) || !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
@@ -582,23 +663,30 @@ static void bury(void *arg)
     kc_thread_t *t = kc__thread();
 
     kc__worker_count(t->worker, KC_COUNT_BURIED);
+    t->worker->between = true;
     kc__task_host.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
+    t->worker->between = false;
     kc__coro_task_end(t, co);
 }
 
-void kc__worker_end(kcoro_t *me, kc_task_t *task)
+/* The one that follows a body that has ended; NULL: the thread's own stack. */
+KC_INLINE kcoro_t *successor(kc_thread_t *t, kc_task_t *task)
 {
-    kc_thread_t *t = kc__thread();
     kc_worker_t *w = t->worker;
     kcoro_t *to = NULL;
 
     /* Nobody else is ready: if one waits for this end, it goes on at once. */
     if (!w->ready.head && plain_turn(w))
         to = kc__task_host.heir(task);
-    if (!to)
-        to = next(w);
-    else if (to == t->root)
-        to = NULL;
+    return !to ? next(w) : to == t->root ? NULL : to;
+}
+
+void kc__worker_end(kcoro_t *me, kc_task_t *task, bool tells)
+{
+    kc_thread_t *t = kc__thread();
+    kc_worker_t *w = t->worker;
+    kcoro_t *to = kc_likely(!tells) ? successor(t, task) : NULL;
+
     kc__worker_runs(w, to);
     to = to ? entry_of(to) : t->root;
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS)))
@@ -624,13 +712,45 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */
 
+static void go(kc_thread_t *t, kcoro_t *to)
+{
+    kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
+    kc__coro_switch(t, t->root, to);
+}
+
 static void enter(kcoro_t *co)
 {
     kc_thread_t *t = kc__thread();
+    struct kc_call *call = &t->worker->call;
 
-    kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
     kc__worker_runs(t->worker, co);
-    kc__coro_switch(t, t->root, entry_of(co));
+    go(t, entry_of(co));
+    while (call->fn) {
+        void (*fn)(void *) = call->fn;
+        call->fn = NULL; /* it may lead to another one */
+        fn(call->arg);
+        go(t, call->caller);
+    }
+}
+
+void kc__worker_call(void (*fn)(void *arg), void *arg)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *me = t->current;
+
+    if (!t->worker || me == t->root || !kc__task_coroutine(me)) {
+        fn(arg);
+        return;
+    }
+    t->worker->call = (struct kc_call){ fn, arg, me };
+    kc__coro_switch(t, me, t->root);
+}
+
+bool kc__worker_is_between(void)
+{
+    const kc_thread_t *t = kc__thread();
+
+    return t->worker && t->worker->between && t->current != t->root;
 }
 
 void kc__worker_run_inbox(kc_worker_t *w)
@@ -698,6 +818,12 @@ void kc__worker_reset(kc_worker_t *w)
     w->hops = 0;
     w->bottom = kc__deque_bottom(&w->deque);
     w->starved = false;
+    w->wanted = false;
+    w->between = false;
+    w->call.fn = NULL;
+    w->look_turn = UINT64_MAX;
+    w->look_ticks = 0;
+    w->look_due = KC_FOREVER;
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;
@@ -706,7 +832,7 @@ void kc__worker_reset(kc_worker_t *w)
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&w->counter[i], 0);
     kc__timers_init(&w->alarms, 0);
-    KC_ASSERT(!w->ready.head && !w->fresh.head && kc__mpsc_empty(&w->inbox));
+    KC_ASSERT(!w->ready.head && !w->fresh.head && !w->own_stack.head && kc__mpsc_empty(&w->inbox));
 }
 
 void kc__worker_free(kc_worker_t *w)

@@ -14,8 +14,6 @@
  *          state      two unparkers, one park, then FINISHED: nobody touches the state too late
  *          destroy    the owner ends a coroutine that is parked, while another unparks it
  *          ended      one unparker, and one who ends the park: that leaves no permit
- *          guest      two unparkers, and who is parked resumes others before it leaves, as a
- *                     handler on its stack does: its state is that of a caller meanwhile
  *
  * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
  *          P1  unpark: READY       cas_acq_rel    P2          the waker has done with the note; the
@@ -148,43 +146,6 @@ static bool make_ready(void)
     return true;
 }
 
-static bool guest_is_hasty; /* wrong: who finds the gate open does not wait for who opened it */
-
-/* As kc__coro_guest_comes, a resume, and kc__coro_guest_goes, of one that is parked. */
-static void guest(void)
-{
-    if (!guest_is_hasty && !kc__gate_end(&s.gate)) {
-        model_wait_until(kc_load_acquire(&s.state) == READY); /* P2 */
-        kc_store_relaxed(&s.state, RUNNING);
-        kc_store_relaxed(&s.state, READY);
-        sleep_until_ready();
-        return;
-    }
-    kc_store_relaxed(&s.state, RUNNING);
-    kc_store_relaxed(&s.state, PARKED);
-    if (guest_is_hasty ? kc_load_acquire(&s.gate.word) == KC_GATE_PARKED
-                       : kc__gate_park(&s.gate)) {
-        sleep_until_ready();
-        return;
-    }
-    if (!guest_is_hasty)
-        take_permits();
-    make_ready();
-    kc_store_relaxed(&s.state, RUNNING);
-}
-
-static void park_with_guest(void)
-{
-    model_write(&s.note, 7);
-    kc_store_relaxed(&s.state, PARKED);
-    if (kc__gate_park(&s.gate)) {
-        guest();
-        return;
-    }
-    take_permits();
-    kc_store_relaxed(&s.state, RUNNING);
-}
-
 static void unpark(int i)
 {
     if (!gate_unpark(&s.gate)) {
@@ -241,13 +202,6 @@ static void parker_of_two(int arg)
     (void)arg;
     while (!kc_load_relaxed(&s.came[0]) || !kc_load_relaxed(&s.came[1]))
         park();
-}
-
-static void parker_with_guests(int arg)
-{
-    (void)arg;
-    while (!kc_load_relaxed(&s.came[0]) || !kc_load_relaxed(&s.came[1]))
-        park_with_guest();
 }
 
 static void parker_then_ends(int arg)
@@ -349,14 +303,6 @@ static const struct model ended = {
     { { "parker", parker_once, 0 }, { "unparker", unparker, 0 }, { "ender", ender, 0 } }
 };
 
-static const struct model guests = { "guest",
-                                     reset,
-                                     check_permits,
-                                     3,
-                                     { { "parker", parker_with_guests, 0 },
-                                       { "unparker 0", unparker, 0 },
-                                       { "unparker 1", unparker, 1 } } };
-
 const struct model_file model_file = { .ids = { { "G", "coro/gate.h" }, { "", "gate_model.c" } } };
 
 TEST(one_unpark_hands_data_to_one_park)
@@ -387,11 +333,6 @@ TEST(an_unpark_does_not_revive_what_is_destroyed)
 TEST(who_ends_a_park_leaves_no_permit)
 {
     passes(&ended, 5);
-}
-
-TEST(who_resumes_others_when_it_is_parked_is_woken_all_the_same)
-{
-    passes(&guests, 5);
 }
 
 TEST(control_g1_relaxed_misses_the_merged_unparkers_data)
@@ -456,10 +397,4 @@ TEST(control_ready_by_store_revives)
 {
     ready_by_store = true;
     catches(&destroy, "ready_by_store", "not true: s.state == FINISHED");
-}
-
-TEST(control_a_guest_that_wakes_in_the_place_of_who_opened_the_gate)
-{
-    guest_is_hasty = true;
-    catches(&guests, "guest_is_hasty", "not true: made_ready");
 }

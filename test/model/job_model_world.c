@@ -140,6 +140,22 @@ void kc__worker_wake(kc_worker_t *w)
 }
 #endif
 
+void kc__worker_call(void (*fn)(void *arg), void *arg)
+{
+    fn(arg);
+}
+
+bool kc__worker_is_between(void)
+{
+    return false;
+}
+
+void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
+{
+    (void)w;
+    model_assert(!block);
+}
+
 void kc__task_submit(kc_task_t *task)
 {
     model_assert(!task); /* none waits for its turn */

@@ -399,7 +399,7 @@ TEST(bits_for_a_signal_that_is_queued_are_told_with_those_that_wait)
 struct owner {
     kc_signal_t *signal;
     kc_slot_t slot;
-    int pins, asked, cancelled, told;
+    int pins, asked, cancelled, told, held;
     bool shielded, was_told_in_cancel;
 };
 
@@ -429,7 +429,19 @@ static void owner_unpin(void *arg)
     ((struct owner *)arg)->pins--;
 }
 
-static const struct kc_signal_owner owner_ops = { owner_pin, owner_cancel, owner_unpin };
+static bool owner_hold(void *arg)
+{
+    ((struct owner *)arg)->held++;
+    return true;
+}
+
+static void owner_released(void *arg)
+{
+    ((struct owner *)arg)->held--;
+}
+
+static const struct kc_signal_owner owner_ops = { owner_pin, owner_cancel, owner_unpin, owner_hold,
+                                                  owner_released };
 
 static void owner_told(kc_sigset_t fired, kc_signal_t *signal, void *arg)
 {
