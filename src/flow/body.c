@@ -100,6 +100,19 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
            (migrates ? KC_CORO_MIGRATES : 0u);
 }
 
+/* The time of j, which starts on this thread, is kept here from now on. */
+static void take_timeout(kc_job_t *j, kc_job_ext_t *ext)
+{
+    kc_clock_t *copy = kc__clock_copy_here(ext->timeout), *old = ext->timeout;
+
+    if (!copy)
+        return;
+    kc__job_lock(j);
+    ext->timeout = copy;
+    kc__job_unlock(j);
+    kc__clock_drop(old);
+}
+
 /* One that has more than a body, is not started any more, or is being looked at by others. */
 static KC_NOINLINE int start_with_care(kc_task_t *task)
 {
@@ -125,6 +138,8 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
         begins_to_dispose(j);
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (ext && ext->timeout)
+        take_timeout(j, ext);
     if (kc_unlikely(!is_plain(j)))
         kc_store_relaxed(&co->block.flags, kc__body_flags(j, task->where));
     if (ext)

@@ -2,13 +2,17 @@
 /*
  * clock.c - the end of a job's time: timeouts and grace.
  *
- * WHAT     A clock belongs to a job, its alarm to one thread of the job's scheduler: the one that
- *          arms it, if it is one of them, else one that is told through its inbox. When the job
- *          ends, on whatever thread, the alarm is taken away in the same manner.
+ * WHAT     A clock belongs to a job, its alarm to the thread of the job's body, whoever arms it, so
+ *          that it rings in time however long others compute (S15). If that is another thread it is
+ *          told through its inbox. A body that hops takes its clocks along; one that starts on
+ *          another thread than was thought gets new ones. When the job ends, on whatever thread,
+ *          the alarm is taken away by a message, too.
  *
  * SHAPE    NEW --arm--> SENT --the thread has it--> ARMED --rings--> RINGING --> OVER
- *            \             \                          \--drop--> OVER; a message takes it off
- *             \--drop--> OVER \--drop--> OVER: the message that is on its way finds it so
+ *            \           | ^---------hop--------------/ \--drop--> OVER; a message takes it off
+ *             \--drop--> OVER: the message that is on its way finds it so
+ *
+ *          ARMING: for some instructions, while one of these steps is made.
  *
  *          two references: the job's, given up by drop, and the thread's, from arm until the alarm
  *          is gone. A clock has no reference on its job: drop, which the job's end calls, waits for
@@ -19,6 +23,8 @@
  *          L2  drop: state   load_acquire L3          (the word alone)
  *          L3  ring: state   store_release L2         the reference on the job, taken before
  *          L4  unref         sub_acq_rel  L4          all uses before the free
+ *          L5  arm: word     load_acquire word.h J1   the thread of a body that has started
+ *          L6  arm: worker   load_acquire wait.c A4   (the word alone)
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -31,7 +37,8 @@ struct kc_clock {
     KC_ATOMIC(uint32_t) state; /* A                                              */
     kc_alarm_t alarm;          /* O  the thread's                                */
     kc_time_t at;              /* I  once armed                                  */
-    kc_worker_t *worker;       /* I  once armed                                  */
+    KC_ATOMIC(kc_worker_t *)
+    worker;                    /* A  once armed: the thread, which alone changes it */
     kc_job_t *job;             /* I                                              */
     void (*ring)(kc_job_t *j); /* I                                              */
 };
@@ -45,6 +52,11 @@ void kc__clock_unref(kc_clock_t *clock)
 {
     if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* L4 */
         kc__free(clock);
+}
+
+static kc_worker_t *thread(const kc_clock_t *clock)
+{
+    return kc_load_relaxed(&clock->worker);
 }
 
 static bool moves(kc_clock_t *clock, uint32_t from, uint32_t to)
@@ -87,63 +99,117 @@ kc_time_t kc__clock_at(const kc_clock_t *clock)
     return state == NEW || state == ARMING ? KC_FOREVER : clock->at;
 }
 
+/* On w's thread. */
+static void set_alarm(kc_clock_t *clock, kc_worker_t *w)
+{
+    kc__timers_add(&w->alarms, &clock->alarm.timer, clock->at);
+    kc__worker_hear_of(w, clock->at);
+}
+
 /* It rings on w's thread; here: that is this one. */
 static void arm(kc_clock_t *clock, kc_time_t at, kc_worker_t *w, bool here)
 {
     clock->at = at;
-    clock->worker = w;
+    kc_store_relaxed(&clock->worker, w);
     kc__clock_ref(clock);
     kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
     if (!here) {
         kc__worker_send(w, &clock->block);
         return;
     }
-    kc__timers_add(&w->alarms, &clock->alarm.timer, at);
+    set_alarm(clock, w);
     if (w == w->sched->main)
         kc__sched_rearm(w->sched);
 }
 
+/* The thread of the job's body; not started: where it will, or one that may start it. */
+static kc_worker_t *thread_of(kc_job_t *j)
+{
+    kc_sched_t *s = kc__job_sched(j);
+    kc_thread_t *t = kc__thread();
+    kc_worker_t *me = t->worker, *place = kc__sched_place(s, j->task.where);
+
+    if ((kc_load_acquire(&j->task.word) & KC_WORD_BODY) || /* L5 */
+        (kc__job_flags(j) & KC_TASK_BODILESS))
+        return kc_load_acquire(&j->task.worker); /* L6 */
+    if (place)
+        return place;
+    return me && me->sched == s && me != s->main ? me : s->worker[0];
+}
+
 void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 {
-    kc_sched_t *s = kc__job_sched(clock->job);
-    kc_thread_t *t = kc__thread();
-    kc_worker_t *me = t->worker;
-    /* The main thread's alarms ring while it pumps: outside coroutines it may not. */
-    bool here =
-        me && me->sched == s && (me != s->main || t->current != t->root || s->workers == 0);
+    kc_worker_t *to = at == KC_FOREVER ? NULL : thread_of(clock->job);
+    bool here = to == kc__worker();
 
-    if (at == KC_FOREVER)
+    if (!to)
         return;
     /* A message that is on its way: its thread, and so its scheduler, must be there to read it. */
     if (!here && !kc__job_hold(clock->job))
         return;
     if (moves(clock, NEW, ARMING)) /* else it was dropped meanwhile, or armed already */
-        arm(clock, at, here ? me : s->workers > 0 ? s->worker[0] : s->main, here);
+        arm(clock, at, to, here);
     if (!here)
         kc__job_release_there(clock->job);
+}
+
+/* It is ARMING, so its job cannot end, and this thread has it: if the body has gone elsewhere, it
+ * goes after it. */
+static void send_on(kc_clock_t *clock)
+{
+    kc_worker_t *to = thread_of(clock->job);
+    bool here = to == thread(clock);
+
+    if (here)
+        set_alarm(clock, to);
+    kc_store_relaxed(&clock->worker, to);
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
+    if (!here)
+        kc__worker_send(to, &clock->block);
+}
+
+void kc__clock_hop(kc_clock_t *clock)
+{
+    if (thread(clock) != kc__worker() || !moves(clock, ARMED, ARMING))
+        return; /* it rings elsewhere, or is on its way, and will be sent on */
+    kc__timers_remove(&thread(clock)->alarms, &clock->alarm.timer);
+    send_on(clock);
+}
+
+kc_clock_t *kc__clock_copy_here(kc_clock_t *clock)
+{
+    uint32_t state = kc_load_acquire(&clock->state); /* L2 */
+    kc_worker_t *me = kc__worker();
+
+    if ((state != ARMED && state != SENT) || thread(clock) == me)
+        return NULL;
+    kc_clock_t *copy = kc__clock_new(clock->job, clock->ring);
+    if (copy)
+        arm(copy, clock->at, me, true);
+    return copy;
 }
 
 void kc__clock_message(kc_block_t *block)
 {
     kc_clock_t *clock = kc_container_of(block, kc_clock_t, block);
 
-    if (moves(clock, SENT, ARMED)) {
-        kc__timers_add(&clock->worker->alarms, &clock->alarm.timer, clock->at);
+    if (moves(clock, SENT, ARMING)) {
+        send_on(clock);
         return;
     }
     if (kc__timer_pending(&clock->alarm.timer)) /* dropped when it was armed */
-        kc__timers_remove(&clock->worker->alarms, &clock->alarm.timer);
+        kc__timers_remove(&thread(clock)->alarms, &clock->alarm.timer);
     kc__clock_unref(clock);
 }
 
 /* It was armed, and does not ring any more. */
 static void take_off(kc_clock_t *clock)
 {
-    if (clock->worker != kc__worker()) {
-        kc__worker_send(clock->worker, &clock->block);
+    if (thread(clock) != kc__worker()) {
+        kc__worker_send(thread(clock), &clock->block);
         return;
     }
-    kc__timers_remove(&clock->worker->alarms, &clock->alarm.timer);
+    kc__timers_remove(&thread(clock)->alarms, &clock->alarm.timer);
     kc__clock_unref(clock);
 }
 

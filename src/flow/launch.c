@@ -302,6 +302,17 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
 
 /* ---- groups, promises, leases --------------------------------------------------------------- */
 
+/* The thread that keeps the time of a job without a body, and ends it if it fails: not the caller's,
+ * which may compute for long. */
+static kc_worker_t *who_looks_after(kc_sched_t *s)
+{
+    const kc_worker_t *me = kc__worker();
+
+    if (s->workers == 0)
+        return s->main;
+    return s->worker[me && me->sched == s && me != s->main ? (me->index + 1) % s->workers : 0];
+}
+
 /* A job without a body. */
 static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
 {
@@ -323,9 +334,8 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     bool held = kind == KC_JOB_PROMISE;
     if (held)
         kc_add_relaxed(&s->holds, KC_HOLD_COMES);
-    if (s->workers > 0)
-        kc_store_relaxed(&j->task.worker, s->worker[0]); /* who looks after it if it fails */
-    rc = enter(parent, j, 3);                            /* one is ours until it is armed */
+    kc_store_relaxed(&j->task.worker, who_looks_after(s));
+    rc = enter(parent, j, 3); /* one is ours until it is armed */
     leave_place(o);
     if (rc != 0) {
         if (held)

@@ -69,7 +69,8 @@ static void was_told(void *owner)
 }
 
 static const struct kc_signal_owner job_owner = { pin, cancel, unpin, hold_open, was_told };
-static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin, hold_open, was_told };
+static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin, hold_open,
+                                                      was_told };
 
 /* ---- making them ---------------------------------------------------------------------------- */
 

@@ -256,13 +256,27 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
-/* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. A
- * notice that goes to the old thread is sent on from there. */
+/* j goes on on another thread, with its clocks: only its own body and end change those. A notice
+ * that goes to the old thread is sent on from there. */
+static void move_to(kc_job_t *j, kc_worker_t *to)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    kc_store_release(&j->task.worker, to); /* A4 */
+    if (kc_likely(!ext))
+        return;
+    if (ext->timeout)
+        kc__clock_hop(ext->timeout);
+    if (ext->grace_end)
+        kc__clock_hop(ext->grace_end);
+}
+
+/* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. */
 static void belongs_to(kc_job_t *j, kc_worker_t *to)
 {
     for (; kc__job_flags(j) & KC_JOB_SCOPE; j = j->parent)
-        kc_store_release(&j->task.worker, to); /* A4 */
-    kc_store_release(&j->task.worker, to);     /* A4 */
+        move_to(j, to);
+    move_to(j, to);
 }
 
 int kc_hop(kc_affinity_t where)

@@ -235,6 +235,11 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
     NEVER;
 }
 
+void kc__clock_hop(kc_clock_t *clock)
+{
+    model_assert(!clock);
+}
+
 bool kc__signal_in_handler(void)
 {
     NEVER;
