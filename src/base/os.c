@@ -260,6 +260,20 @@ void kc__os_wake(const void *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+void kc__os_back_off(uint32_t *looks)
+{
+    enum { SPINS = 128, DOUBLINGS = 5, NAP = 32000 }; /* ns: the last one is a millisecond */
+    static const uint32_t nobody_wakes;
+    uint32_t look = (*looks)++;
+
+    if (look < SPINS) {
+        kc__relax();
+        return;
+    }
+    look -= SPINS;
+    kc__os_wait(&nobody_wakes, 0, kc__os_now() + (NAP << (look < DOUBLINGS ? look : DOUBLINGS)));
+}
+
 int kc__os_cpus(void)
 {
     cpu_set_t set;

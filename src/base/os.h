@@ -80,6 +80,14 @@ void kc__os_wait(const void *word, uint32_t expected, int64_t until);
 void kc__os_wake(const void *word); /* one */
 void kc__os_wake_all(const void *word);
 
+/*
+ * In a loop that looks at a word until another thread has done what takes it a moment; *looks is 0
+ * at first. Pauses; from a number of looks on it sleeps, a little longer each time and at most a
+ * millisecond: the other thread may be one that cannot run before this one does, by its priority or
+ * for want of a processor.
+ */
+KC_COLD void kc__os_back_off(uint32_t *looks);
+
 /* CPUs that this process may use, at least 1. */
 int kc__os_cpus(void);
 

@@ -14,14 +14,11 @@
  *          nanoseconds. It is what makes stop safe: a lane without events records nothing, and
  *          who has seen the recorder before it was taken away finds that out under the lock.
  *          Recorders are never freed, but used again by the next trace of the same scheduler.
- *
- *          The order of memory is in trace.c.
  */
 #ifndef KC_BASE_TRACE_H
 #define KC_BASE_TRACE_H
 
-#include "base/atomic.h"
-#include "base/base.h"
+#include "base/lock.h"
 
 typedef enum {
     KC_EVENT_NAME,       /* the slot holds the name of the event before it                       */
@@ -52,7 +49,7 @@ enum { KC_LANE_MAIN, KC_LANE_OTHERS, KC_LANE_BEFORE, KC_LANES_MORE };
 _Static_assert(sizeof(kc_record_t) == KC_NAME_SIZE, "a name fits a slot");
 
 typedef struct {
-    KC_ATOMIC(uint32_t) lock __attribute__((aligned(KC_CACHE_LINE))); /* A                    */
+    kc_spin_t lock __attribute__((aligned(KC_CACHE_LINE))); /* A                              */
     uint32_t count;      /* L  slots in use                                                  */
     kc_record_t *events; /* L  KC_LANE_EVENTS of them; NULL: nothing is recorded             */
     uint64_t dropped;    /* L  events that flush could not keep                              */
@@ -65,9 +62,6 @@ typedef struct kc_recorder {
     unsigned lanes; /* I */
     kc_lane_t lane[];
 } kc_recorder_t;
-
-void kc__lane_lock(kc_lane_t *lane);
-void kc__lane_unlock(kc_lane_t *lane);
 
 /* Writes e, and a name of KC_NAME_SIZE bytes if there is one, into lane i. e.at is 0: now. */
 void kc__trace_record(kc_recorder_t *r, unsigned i, kc_record_t e, const char *name);

@@ -52,7 +52,6 @@
 #include "coro/switch.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 /* Leaf functions may use so much below the stack pointer without moving it. */

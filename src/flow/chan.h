@@ -9,7 +9,7 @@
 
 #include "flow/buffer.h"
 #include "flow/job.h"
-#include "flow/lock.h"
+#include "base/lock.h"
 #include "flow/wait.h"
 
 #include <kcoro/chan.h>

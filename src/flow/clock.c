@@ -215,6 +215,8 @@ static void take_off(kc_clock_t *clock)
 
 void kc__clock_drop(kc_clock_t *clock)
 {
+    uint32_t looks = 0;
+
     /* Its state may move on while we look: then once more. RINGING is over in a moment. */
     while (kc_load_acquire(&clock->state) != OVER) { /* L2 */
         if (moves(clock, NEW, OVER) || moves(clock, SENT, OVER))
@@ -223,7 +225,7 @@ void kc__clock_drop(kc_clock_t *clock)
             take_off(clock);
             break;
         }
-        kc__relax();
+        kc__os_back_off(&looks);
     }
     kc__clock_unref(clock);
 }

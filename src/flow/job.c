@@ -49,8 +49,8 @@
  */
 #include "flow/job.h"
 
+#include "base/lock.h"
 #include "base/os.h"
-#include "flow/lock.h"
 #include "flow/root.h"
 #include "flow/turn.h"
 
@@ -61,11 +61,11 @@
 
 uint64_t kc__word_wait(kc_task_t *task)
 {
-    uint32_t spins = 0;
+    uint32_t looks = 0;
     uint64_t seen;
 
     do
-        kc__lock_is_taken(&spins);
+        kc__os_back_off(&looks);
     while ((seen = kc_load_acquire(&task->word)) & KC_WORD_LOCK); /* J5 */
     return seen;
 }

@@ -31,7 +31,7 @@
 #define KC_FLOW_LINE_H
 
 #include "flow/job.h"
-#include "flow/lock.h"
+#include "base/lock.h"
 #include "flow/wait.h"
 
 #include <errno.h>
@@ -50,11 +50,11 @@ typedef struct {
 KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
 {
     uint64_t seen = kc_load_relaxed(&l->word);
-    uint32_t spins = 0;
+    uint32_t looks = 0;
 
     for (;;) {
         if (kc_unlikely(seen & KC_LINE_LOCK)) {
-            kc__lock_is_taken(&spins);
+            kc__os_back_off(&looks);
             seen = kc_load_relaxed(&l->word);
         } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_LINE_LOCK)) { /* N1 */
             return seen & ~KC_LINE_BUSY;
@@ -87,11 +87,11 @@ KC_INLINE uint64_t kc__line_look(const kc_line_t *l)
 /* The word, once nobody has the lock. */
 KC_INLINE uint64_t kc__line_settled(const kc_line_t *l)
 {
-    uint32_t spins = 0;
+    uint32_t looks = 0;
     uint64_t seen;
 
     while (kc_unlikely((seen = kc__line_look(l)) & KC_LINE_LOCK))
-        kc__lock_is_taken(&spins);
+        kc__os_back_off(&looks);
     return seen;
 }
 

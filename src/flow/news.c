@@ -22,7 +22,6 @@
 #include "flow/signal.h"
 
 #include <errno.h>
-#include <sched.h>
 
 /* WHOLE: all above are bound too, up to one that is cut off, or the root. */
 enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_WHOLE, CHAIN_CUT };
@@ -152,10 +151,12 @@ static kc_signal_t *own_signal(kc_job_t *j)
 /* Locks j; if it waits, when nobody is about to chain it. */
 static uint8_t lock_chain(kc_job_t *j, struct kc_news *news, bool waits)
 {
+    uint32_t looks = 0;
+
     kc__job_lock(j);
     while (waits && news->chain == CHAIN_BUSY) {
         kc__job_unlock(j);
-        sched_yield();
+        kc__os_back_off(&looks);
         kc__job_lock(j);
     }
     return news->chain;

@@ -16,8 +16,9 @@
  */
 #include "flow/root.h"
 
+#include "base/os.h"
+
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 static kc_worker_t *nth(kc_sched_t *s, int i)
@@ -85,6 +86,8 @@ void kc__roots_close(kc_sched_t *s)
  * looked at again whenever its word cannot be changed at once. */
 static bool hold_stray(kc_job_t *j, const kc_sched_t *s)
 {
+    uint32_t looks = 0;
+
     while (kc_load_relaxed(&j->task.block.magic) == KC_TASK_MAGIC) {
         uint64_t seen = kc_load_acquire(&j->task.word); /* R1 */
         bool stray = (seen & KC_WORD_FORBID) || (kc__job_flags(j) & KC_JOB_GUEST);
@@ -93,7 +96,7 @@ static bool hold_stray(kc_job_t *j, const kc_sched_t *s)
             return false;
         if (kc__word_try(&j->task, seen, seen + 1))
             return true;
-        sched_yield();
+        kc__os_back_off(&looks);
     }
     return false;
 }

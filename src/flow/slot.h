@@ -39,7 +39,7 @@
 
 #include "base/atomic.h"
 #include "coro/coro.h"
-#include "flow/lock.h"
+#include "base/lock.h"
 #include "flow/signal.h"
 
 #define KC_SIG_ONCE 0xffffffffull /* the low bits */

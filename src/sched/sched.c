@@ -26,7 +26,6 @@
 #include "sched/sched.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -74,7 +73,8 @@ void kc__sched_arrive(kc_sched_t *s, bool ok)
 {
     if (!ok)
         kc_store_relaxed(&s->stop, 1);
-    kc_sub_acq_rel(&s->arrived, 1); /* H2 */
+    if (kc_sub_acq_rel(&s->arrived, 1) == 1) /* H2 */
+        kc__os_wake(&s->arrived);
 }
 
 static int check_opts(const kc_sched_opts_t *opts)
@@ -162,6 +162,7 @@ static void stop_threads(kc_sched_t *s, int n)
 static int start_threads(kc_sched_t *s)
 {
     int n = 0, rc = 0;
+    uint32_t missing;
 
     kc_store_relaxed(&s->arrived, (uint32_t)s->workers);
     while (n < s->workers && rc == 0) {
@@ -170,8 +171,8 @@ static int start_threads(kc_sched_t *s)
     }
     for (int i = n; i < s->workers; i++)
         kc__sched_arrive(s, false);
-    while (kc_load_acquire(&s->arrived) > 0) /* H3 */
-        sched_yield();
+    while ((missing = kc_load_acquire(&s->arrived)) > 0) /* H3 */
+        kc__os_wait(&s->arrived, missing, INT64_MAX);
     if (kc_load_relaxed(&s->stop) == 0)
         return 0;
     stop_threads(s, n);
@@ -271,13 +272,15 @@ static bool may_pump(kc_sched_t *s)
 /* Main begins to pump: it sleeps on its futex, not on its descriptor. */
 static void pump_begin(kc_sched_t *s)
 {
+    uint32_t looks = 0;
+
     s->pumping = true;
     s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
     if (!kc_load_relaxed(&s->outside))
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
         while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
-            sched_yield();                            /* the wake-up is on its way */
+            kc__os_back_off(&looks);                  /* the wake-up is on its way */
     s->main->searching = kc_load_relaxed(&s->main->awake) == KC_AWAKE_AS_SEARCHER;
     kc_store_relaxed(&s->main->awake, 0);
     kc_store_relaxed(&s->outside, 0);

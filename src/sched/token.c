@@ -37,7 +37,6 @@
 #include <kcoro/timer.h>
 
 #include <errno.h>
-#include <sched.h>
 
 enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8 };
 
@@ -227,6 +226,7 @@ kc_hub_t *kc__hub_new(kc_sched_t *s)
 
 void kc__hub_close(kc_hub_t *hub)
 {
+    uint32_t looks = 0;
     kc_timer_t *timer;
 
     while ((timer = kc__timers_pop(&hub->timers, KC_FOREVER)) != NULL) {
@@ -236,7 +236,7 @@ void kc__hub_close(kc_hub_t *hub)
     }
     /* No further cancel can succeed; those that have must have sent their messages. */
     while (kc_load_acquire(&hub->cancelling) > 0) /* K5 */
-        sched_yield();
+        kc__os_back_off(&looks);
     take_cancelled(hub);
     hub_unref(hub);
 }

@@ -12,7 +12,7 @@
  *
  * ORDER    id  site             operation      pairs with          carries; what breaks if weaker
  *          T1  start: recorder  store_release  sched/sched.c H4    the recorder
- *          Stop needs none: the lock of each lane (T2, T3 in base/trace.c) says whether it is on.
+ *          Stop needs none: the lock of each lane (base/lock.h) says whether it is on.
  *
  * WHY NOT  JSON at once: numbers for jobs need the order of all threads' events, so a table that
  *          all of them share. A number in the job: its block is full.
@@ -182,13 +182,13 @@ static void close_lanes(kc_recorder_t *r, kc_record_t **buffer, uint64_t *droppe
 {
     for (unsigned i = 0; i < r->lanes; i++) {
         kc_lane_t *lane = &r->lane[i];
-        kc__lane_lock(lane);
+        kc__spin_lock(&lane->lock);
         if (lane->events && lane->count > 1)
             flush(r, i);
         buffer[i] = lane->events;
         *dropped += lane->dropped;
         lane->events = NULL;
-        kc__lane_unlock(lane);
+        kc__spin_unlock(&lane->lock);
     }
 }
 
@@ -203,11 +203,11 @@ static int open_lanes(kc_recorder_t *r)
         kc_record_t *events = kc__alloc(KC_CHUNK_SIZE);
         if (!events)
             break;
-        kc__lane_lock(lane);
+        kc__spin_lock(&lane->lock);
         lane->events = events;
         lane->count = 1;
         lane->dropped = 0;
-        kc__lane_unlock(lane);
+        kc__spin_unlock(&lane->lock);
     }
     if (i == r->lanes)
         return 0;

@@ -21,15 +21,11 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- what the sources see instead ----------------------------------------------------------- */
 
-#undef kc__relax
-#define kc__relax() model_spin()
-#define sched_yield() ((void)0)
 #define memcpy(to, from, size) copy_item((to), (from), (size))
 
 static void copy_item(void *to, const void *from, size_t size);
@@ -282,4 +278,4 @@ static void nobody_stands(void)
 
 const struct model_file model_file = { .enters = enters,
                                        .slow = true,
-                                       .ids = { { "L", "flow/lock.h" }, { "Q", "flow/chan.c" } } };
+                                       .ids = { { "L", "base/lock.h" }, { "Q", "flow/chan.c" } } };

@@ -41,19 +41,15 @@
 #include "sched/sched.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 /* ---- what the sources see instead ----------------------------------------------------------- */
 
 static void is_ready(kc_worker_t *w, kcoro_t *co);
 
-#undef kc__relax
-#define kc__relax() model_spin()
-#define sched_yield() ((void)0)
 #define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__worker_ready(w, co) is_ready(w, co)
-#include "flow/lock.h"
+#include "base/lock.h"
 #include "flow/wait.h"
 
 /* In wait.c alone: the alarm's. */

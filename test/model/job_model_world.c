@@ -15,15 +15,11 @@
 #include "model_case.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 /* What does not change here, or is for reports. */
-#undef kc__relax
 #undef KC_TRACE
-#define kc__relax() model_spin()
 #define KC_TRACE(s, ...) ((void)(s), (void)sizeof((kc_record_t){ __VA_ARGS__ }))
-#define sched_yield() ((void)0)
 #define kc__count(s, what) ((void)(s), (void)(what), blame_now())
 #define kc__count_on(w, s, what) ((void)(w), (void)(s), (void)(what))
 #define kc__worker_count(w, what) ((void)(w), (void)(what))

@@ -17,12 +17,10 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 #undef kc__relax
 #define kc__relax() model_spin()
-#define sched_yield() ((void)0)
 /* They are coroutines of plain threads: what does not change here is no step. */
 #define kc__task_coroutine(me) ((void)(me), (kcoro_t *)NULL)
 

@@ -351,7 +351,7 @@ static const struct model locked = {
     "locked", reset, check_locked, 3, { { "a", locks, 0 }, { "b", locks, 1 }, { "c", locks, 2 } }
 };
 
-const struct model_file model_file = { .ids = { { "L", "flow/lock.h" },
+const struct model_file model_file = { .ids = { { "L", "base/lock.h" },
                                                 { "", "flow/signal.c" } } };
 
 TEST(an_emit_runs_the_handler_once_or_on_is_false)

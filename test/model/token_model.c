@@ -43,7 +43,6 @@
 
 #include <kcoro/timer.h>
 
-#include <sched.h>
 #include <string.h>
 
 enum { OBJECTS = 2, OBJECT_SIZE = 32 * 1024 };
@@ -96,13 +95,6 @@ void kc__free(void *p)
     model_assert(!s.freed[i]);
     s.freed[i] = true;
     model_free(p, OBJECT_SIZE);
-}
-
-/* In hub_close, which waits for those that cancel. Both files know it by another name. */
-int sched_yield(void)
-{
-    model_spin();
-    return 0;
 }
 
 /* A list: what these models need of timers is who touches them. */

@@ -4,8 +4,10 @@
  *
  * WHAT     kc_lock_t: one word, after Drepper's "Futexes are tricky". Who finds the lock taken
  *          leaves a 2 and sleeps; who unlocks and finds a 2 wakes one sleeper.
- *          kc_spin_t: who finds it taken looks again and again, and lets other threads run. It is
- *          given back by a store, which costs nothing: for what is locked for every item.
+ *          kc_spin_t: who finds it taken looks again and again, and sleeps between the looks when
+ *          that has gone on for a while (kc__os_back_off): its holder may be a thread that cannot
+ *          run before this one sleeps. It is given back by a store, which costs nothing: for what
+ *          is locked for every item. The lock bits of line.h and word.h are of this kind.
  *
  * SHAPE    0 free --lock--> 1 taken --lock of another--> 2 taken, and somebody may sleep
  *          1, 2 --unlock--> 0
@@ -20,21 +22,17 @@
  *
  * WHY NOT  Spinning first: the lock is held for so short a time that a thread which finds it taken
  *          is rare, unless its holder was preempted; then spinning is in vain.
+ *          A wake-up for those who wait for a kc_spin_t: who gives it back would have to find out
+ *          whether somebody sleeps, after its store and not before. That is a locked instruction
+ *          or a fence for each item; or a barrier that the sleeper makes all other threads go
+ *          through (membarrier), and a look at a table for each item, and a timed sleep all the
+ *          same where the kernel has no such call. Sleeping for at most a millisecond costs those
+ *          nothing who never meet, which are nearly all.
  */
-#ifndef KC_FLOW_LOCK_H
-#define KC_FLOW_LOCK_H
+#ifndef KC_BASE_LOCK_H
+#define KC_BASE_LOCK_H
 
 #include "base/os.h"
-
-#include <sched.h>
-
-/* In a loop that waits for a lock in some word; *spins is 0 at first. */
-__attribute__((unused)) static KC_COLD void kc__lock_is_taken(uint32_t *spins)
-{
-    if (++*spins % 64 == 0)
-        sched_yield(); /* whoever has it may not run */
-    kc__relax();
-}
 
 typedef struct {
     KC_ATOMIC(uint32_t) word; /* A */
@@ -64,11 +62,11 @@ typedef struct {
 
 KC_INLINE void kc__spin_lock(kc_spin_t *l)
 {
-    uint32_t free = 0, spins = 0;
+    uint32_t free = 0, looks = 0;
 
     while (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* L5 */
         while (kc_load_relaxed(&l->word))
-            kc__lock_is_taken(&spins);
+            kc__os_back_off(&looks);
         free = 0;
     }
 }
