@@ -104,13 +104,15 @@ typedef struct {
 } kc_case_t;
 
 /*
- * Waits until one of the sends and receives happens: exactly one does. Of several that can, any may
- * be chosen; with kc_select_biased the first. timeout 0: does not wait, and does not look at
- * cancellation; KC_FOREVER: no limit.
+ * Waits until one of the sends and receives happens: exactly one does. Of several that can, each is
+ * as likely to be chosen, whatever stands between them; with kc_select_biased it is the first.
+ * timeout 0: does not wait, looks at all of them at one moment, and does not look at cancellation;
+ * KC_FOREVER: no limit.
  *
  * Context: anywhere.  Suspends: if none can happen, and now and then to let others run.
  * Cancel: none has happened.
- * Returns: the index of the one that happened; -EAGAIN: none, timeout 0; -ETIMEDOUT; -ECANCELED;
+ * Returns: the index of the one that happened; -EAGAIN: timeout 0, and there was a moment during
+ *          the call at which none could have happened; -ETIMEDOUT; -ECANCELED;
  *          -EINVAL: n is 0, a negative timeout, a NULL, another op; -ENOMEM: for more than a few
  *          cases, or for an unlimited channel. After an error nothing has happened.
  */

@@ -8,10 +8,21 @@
  *          must claim its own wait first, because in the lines where it stands already somebody
  *          else may.
  *
+ *          The channels are looked at in an order that is drawn anew for each call, each order as
+ *          likely as any other: so the first that is ready is any of those that are, however many
+ *          stand between them that are not. A place is drawn when it is looked at: a select that
+ *          finds something at once has drawn one.
+ *
+ *          A select that may not wait (a try) stands in no line. It says -EAGAIN only if there was
+ *          a moment at which no case was ready: so it looks at all of them with the locks of all,
+ *          which it takes in the order of their addresses. Nothing becomes ready meanwhile. It
+ *          chooses any of those that are ready.
+ *
  * SHAPE    try each --> stand in each line --> wait --> leave all lines
  *                          |  ready now: claim oneself; then do it, leave all lines
  *                          |             it was gone: leave all lines, and begin again
  *                          |             another has claimed us: wait for its wake
+ *          try: lock all --> do one that is ready --> unlock all
  *
  *          Those who pass a select that has claimed itself take it for gone and stand in line: when
  *          it begins again it finds them there.
@@ -23,9 +34,13 @@
  *          call, of which there is one: two selects that go for each other have met after two
  *          tries, unless others come between, and these have done something or are new.
  *
- * WHY NOT  Lock all channels at once, in the order of their addresses: n log n, and all of them are
- *          held while one is looked at. Try again in the order of addresses, which no circle can
- *          have: n log n as well. Try again after a random pause: there is no bound.
+ * WHY NOT  Lock all channels at once if it may wait: they have to be sorted, and all are held while
+ *          one is looked at. Try again in the order of addresses, which no circle can have: sorted
+ *          as well. Try again after a random pause: there is no bound.
+ *          A version of each channel, looked at twice, instead of all locks: it is written for each
+ *          item, and who looks at channels that are busy might look for ever.
+ *          Begin anywhere and go on in the order of the cases: of two that are ready the one behind
+ *          many that are not is chosen nearly always.
  */
 #include "flow/chan.h"
 
@@ -34,7 +49,7 @@
 #include <errno.h>
 #include <limits.h>
 
-enum { FEW = 8 }; /* cases for which no memory is needed */
+enum { FEW = 8, SOME = 32 }; /* cases for which no memory is needed: to wait; before that */
 
 /* For those who take their places once more, one select at a time; see PROGRESS. It comes before
  * any channel's. */
@@ -43,8 +58,10 @@ static kc_lock_t next_try;
 typedef struct {
     kc_case_t *cases;
     kc_turn_t *turns; /* one for each case */
+    uint32_t *order;  /* a permutation: which is looked at first, second...; NULL: as they stand */
     size_t n;
-    size_t first; /* the case that is looked at first */
+    size_t drawn;    /* places of the order that are settled */
+    uint64_t random; /* draws the others */
 } select_t;
 
 static int check(const kc_case_t *cases, size_t n, kc_time_t timeout)
@@ -64,21 +81,64 @@ static int check(const kc_case_t *cases, size_t n, kc_time_t timeout)
     return 0;
 }
 
-/* Where to begin, so that no case is always looked at last. */
-static size_t any_of(size_t n)
+/* ---- in any order --------------------------------------------------------------------------- */
+
+/* Where a sequence of draws begins. */
+static uint64_t seed(void)
 {
     static KC_ATOMIC(uint64_t) outside; /* threads of no scheduler */
     kc_worker_t *w = kc__worker();
-    uint64_t x =
-        w ? kc__worker_random(w) : (kc_add_relaxed(&outside, 1) + 1) * 0x9e3779b97f4a7c15u >> 32;
 
-    return (size_t)(x * n >> 32);
+    return w ? kc__worker_random(w) : kc_add_relaxed(&outside, 1);
 }
 
-/* The index of the case that has been done now; -EAGAIN: none. */
-static int try_each(const select_t *s)
+/* 0...n-1, each as likely. */
+KC_INLINE size_t any_of(uint64_t *random, size_t n)
 {
-    for (size_t k = 0, i = s->first; k < s->n; k++, i = i + 1 < s->n ? i + 1 : 0) {
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (size_t)((*random >> 32) * n >> 32);
+}
+
+/* The first place of the order is settled: those that are left to be drawn. */
+static KC_NOINLINE void fill_order(uint32_t *order, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        order[i] = (uint32_t)i;
+    if (order[0] > 0)
+        order[order[0]] = 0;
+}
+
+/* Settles the next place of the order. */
+KC_INLINE void draw(select_t *s)
+{
+    size_t k = s->drawn++, i = k + any_of(&s->random, s->n - k);
+
+    if (k == 0) { /* most need no other */
+        s->order[0] = (uint32_t)i;
+        return;
+    }
+    if (k == 1)
+        fill_order(s->order, s->n);
+    uint32_t drawn = s->order[i];
+    s->order[i] = s->order[k];
+    s->order[k] = drawn;
+}
+
+/* The case that is looked at as the k-th. */
+KC_INLINE size_t nth(select_t *s, size_t k)
+{
+    if (!s->order)
+        return k;
+    if (k == s->drawn)
+        draw(s);
+    return s->order[k];
+}
+
+/* One after the other. The index of the case that has been done now; -EAGAIN: none. */
+static int try_each(select_t *s)
+{
+    for (size_t k = 0; k < s->n; k++) {
+        size_t i = nth(s, k);
         kc_case_t *this = &s->cases[i];
         kc_chan_after_t after = { NULL, NULL };
         int rc;
@@ -99,6 +159,92 @@ static int try_each(const select_t *s)
     }
     return -EAGAIN;
 }
+
+/* ---- at one moment -------------------------------------------------------------------------- */
+
+/* In the order of their addresses; a shell sort. */
+static void sort(kc_chan_t **chans, size_t n)
+{
+    size_t gap = 1;
+
+    while (gap < n / 3)
+        gap = 3 * gap + 1;
+    for (; gap > 0; gap /= 3)
+        for (size_t i = gap; i < n; i++) {
+            kc_chan_t *c = chans[i];
+            size_t k = i;
+            for (; k >= gap && (uintptr_t)chans[k - gap] > (uintptr_t)c; k -= gap)
+                chans[k] = chans[k - gap];
+            chans[k] = c;
+        }
+}
+
+/* Writes each channel once into chans, and locks it. Returns how many. */
+static size_t lock_all(const kc_case_t *cases, size_t count, kc_chan_t **chans)
+{
+    size_t all = 0, n = 0;
+    bool sorted = true;
+
+    for (size_t i = 0; i < count; i++) {
+        kc_chan_t *c = cases[i].chan;
+        if (!c)
+            continue;
+        sorted = sorted && (all == 0 || (uintptr_t)chans[all - 1] < (uintptr_t)c);
+        chans[all++] = c;
+    }
+    if (!sorted)
+        sort(chans, all);
+    for (size_t i = 0; i < all; i++)
+        if (sorted || n == 0 || chans[n - 1] != chans[i]) {
+            chans[n++] = chans[i];
+            kc__spin_lock(&chans[i]->lock);
+        }
+    return n;
+}
+
+/* With all locks: a case that is ready, the first or any; -1: none is. */
+static int pick(const kc_case_t *cases, size_t n, bool biased)
+{
+    uint64_t random = 0;
+    size_t ready = 0;
+    int picked = -1;
+
+    for (size_t i = 0; i < n && !(biased && ready > 0); i++) {
+        if (!cases[i].chan || !kc__chan_ready(cases[i].chan, cases[i].op, NULL))
+            continue;
+        if (++ready == 2)
+            random = seed();
+        if (ready == 1 || any_of(&random, ready) == 0)
+            picked = (int)i; /* each of those so far is as likely */
+    }
+    return picked;
+}
+
+/* The index of the case that has been done now; -EAGAIN: there was a moment at which none was
+ * ready; -ENOMEM. chans: room for a channel of each case. */
+static int try_at_once(kc_case_t *cases, size_t n, bool biased, kc_chan_t **chans)
+{
+    kc_chan_after_t after = { NULL, NULL };
+    int i, rc;
+
+    do {
+        size_t locked = lock_all(cases, n, chans);
+        do { /* again if who waited there was claimed by another: it is out of the line now */
+            rc = -EAGAIN;
+            if ((i = pick(cases, n, biased)) >= 0)
+                rc = kc__chan_try(cases[i].chan, cases[i].op, cases[i].item, &after);
+        } while (i >= 0 && rc == -EAGAIN);
+        while (locked > 0)
+            kc__spin_unlock(&chans[--locked]->lock);
+    } while (rc == -ENOMEM && kc__chan_grow(cases[i].chan) == 0);
+    if (rc == -EAGAIN || rc == -ENOMEM)
+        return rc;
+    cases[i].rc = rc;
+    kc__chan_after(cases[i].chan, &after);
+    return i;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
 
 static void leave_lines(const select_t *s)
 {
@@ -139,8 +285,8 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
 static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, bool again)
 {
     kc_chan_after_t after = { NULL, NULL };
-    size_t i = s->first;
     int rc = STANDS;
+    size_t i = 0;
     kc_wait_t w;
 
     kc__wait_begin_checked(&w, KC_WAIT_SELECT, s->cases);
@@ -148,9 +294,11 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
         s->turns[k].index = -1;
     if (kc_unlikely(again))
         kc__lock(&next_try);
-    for (size_t k = 0; k < s->n && rc == STANDS; k++, i = i + 1 < s->n ? i + 1 : 0)
+    for (size_t k = 0; k < s->n && rc == STANDS; k++) {
+        i = nth(s, k);
         if (s->cases[i].chan)
             rc = stand(s, i, &w, &after);
+    }
     if (kc_unlikely(again))
         kc__unlock(&next_try);
     if (rc == STANDS || rc == CLAIMED) {
@@ -161,7 +309,6 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
         return rc;
     }
     leave_lines(s);
-    i = i > 0 ? i - 1 : s->n - 1;
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc == -EAGAIN || kc__chan_grow(s->cases[i].chan) == 0 ? -EAGAIN : -ENOMEM;
     s->cases[i].rc = rc;
@@ -169,8 +316,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
     return (int)i;
 }
 
-static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, bool biased,
-                                                    kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, kc_time_t deadline)
 {
     kc_turn_t few[FEW];
     int rc;
@@ -183,7 +329,6 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, bo
         rc = stopped ? -ECANCELED : attempt(s, deadline, again);
         if (rc != -EAGAIN)
             break;
-        s->first = biased ? 0 : any_of(s->n);
     }
     if (s->turns != few)
         kc__free(s->turns);
@@ -191,29 +336,64 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, bo
     return rc;
 }
 
-static int choose(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
+static int wait_until(select_t *s, kc_time_t timeout)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
-    int rc = check(cases, n, timeout);
+    int rc = try_each(s);
 
-    if (rc != 0)
-        return rc;
-    if (timeout > 0 && kc_unlikely((rc = kc__job_may_wait(co)) != 0))
-        return rc;
-    select_t s = { .cases = cases, .n = n, .first = biased || n == 1 ? 0 : any_of(n) };
-    rc = try_each(&s);
-    if (rc >= 0 && timeout > 0)
+    if (rc >= 0)
         kc__wait_charge(t, co);
-    if (rc != -EAGAIN || timeout == 0)
+    if (rc != -EAGAIN)
         return rc;
     kc_time_t deadline = KC_FOREVER;
     if (timeout != KC_FOREVER) {
         kc_time_t now = kc_now();
         deadline = timeout < KC_FOREVER - now ? now + timeout : KC_FOREVER;
     }
-    rc = wait_for_one(&s, co, biased, deadline);
+    rc = wait_for_one(s, co, deadline);
     return rc == -ECANCELED ? kc__job_cancelled_here(co) : rc;
+}
+
+/* ---- public --------------------------------------------------------------------------------- */
+
+static int try_now(kc_case_t *cases, size_t n, bool biased)
+{
+    kc_chan_t *some[SOME], **chans = n <= SOME ? some : kc__alloc(n * sizeof *chans);
+
+    if (!chans)
+        return -ENOMEM;
+    int rc = try_at_once(cases, n, biased, chans);
+    if (n > SOME)
+        kc__free(chans);
+    return rc;
+}
+
+static int wait_for(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
+{
+    uint32_t some[SOME], *order = some;
+    int rc = kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
+
+    if (kc_unlikely(rc != 0))
+        return rc;
+    if (biased || n == 1)
+        order = NULL;
+    else if (n > SOME && !(order = kc__alloc(n * sizeof *order)))
+        return -ENOMEM;
+    select_t s = { .cases = cases, .order = order, .n = n, .random = order ? seed() : 0 };
+    rc = wait_until(&s, timeout);
+    if (n > SOME)
+        kc__free(order);
+    return rc;
+}
+
+static int choose(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
+{
+    int rc = check(cases, n, timeout);
+
+    if (rc != 0)
+        return rc;
+    return timeout == 0 ? try_now(cases, n, biased) : wait_for(cases, n, timeout, biased);
 }
 
 int kc_select(kc_case_t *cases, size_t n, kc_time_t timeout)

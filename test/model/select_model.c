@@ -15,10 +15,13 @@
  *          both      two selects that send or receive on one channel
  *          taken     a select sees an item that another takes, and somebody waits to send it one
  *          again     as across, and both have tried in vain before: neither does so again
+ *          try       a has an item, b has none; somebody sends on b, then receives from a, while a
+ *                    select that does not wait looks at b and a, and another at a and b: one of
+ *                    the two is ready at each moment until one of the selects has taken an item
  *
  * CONTROLS L5 and L6 of lock.h are weakened, the claim of a wait is taken apart into a look and a
- *          store, a select does not claim itself first, and those who try again do so all at once;
- *          the models must fail then.
+ *          store, a select does not claim itself first, those who try again do so all at once, and
+ *          a try looks at one after the other; the models must fail then.
  */
 #include "chan_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 
@@ -138,6 +141,42 @@ static void tries_to_receive_from_b(int i)
         books(model_read(&s.got[i]));
 }
 
+/* Of one that does not wait. */
+static void tries_b_or_a(int i)
+{
+    kc_case_t cases[] = { from(1, i), from(0, i) };
+
+    chooses(i, cases, 2, 0);
+}
+
+static void tries_a_or_b(int i)
+{
+    kc_case_t cases[] = { from(0, i), from(1, i), from(0, i) };
+
+    chooses(i, cases, 3, 0);
+}
+
+/* wrong: each with its own lock */
+static void tries_b_then_a(int i)
+{
+    kc_case_t cases[] = { from(1, i), from(0, i) };
+    select_t one_by_one = { .cases = cases, .n = 2 };
+
+    s.rc[i] = try_each(&one_by_one);
+    if (s.rc[i] >= 0)
+        books(model_read(&s.got[i]));
+}
+
+/* One of them has an item at each moment, as far as this thread goes. */
+static void moves_from_a_to_b(int i)
+{
+    int rc = kc_chan_try_send(s.c[1], &s.item[i]);
+    model_assert(rc == 0);
+    s.rc[i] = kc_chan_try_recv(s.c[0], &s.got[i]);
+    if (s.rc[i] == 0)
+        books(model_read(&s.got[i]));
+}
+
 static void closes_b(int i)
 {
     kc_chan_close(s.c[1]);
@@ -216,6 +255,48 @@ static void check_taken(void)
     nobody_stands();
 }
 
+/* a has the item 6, b has room for one. */
+static void reset_try(void)
+{
+    uint64_t item = 6;
+
+    reset(1, NULL);
+    model_assert(kc_chan_try_send(s.c[0], &item) == 0);
+}
+
+static void check_try(void)
+{
+    model_assert(s.rc[0] >= 0);
+    model_assert(s.seen[6] + s.seen[2] == 1 + (s.rc[1] == 0));
+    nobody_stands();
+}
+
+/* A select has found none only if the other one has taken an item. */
+static void check_tries(void)
+{
+    model_assert(s.rc[0] >= 0 || s.rc[2] >= 0);
+    nobody_stands();
+}
+
+static const struct model try_alone = { "try",
+                                        reset_try,
+                                        check_try,
+                                        2,
+                                        { { "select", tries_b_or_a, 0 },
+                                          { "mover", moves_from_a_to_b, 1 } } };
+static const struct model tries = { "tries",
+                                    reset_try,
+                                    check_tries,
+                                    3,
+                                    { { "select", tries_b_or_a, 0 },
+                                      { "mover", moves_from_a_to_b, 1 },
+                                      { "other", tries_a_or_b, 2 } } };
+static const struct model try_one_by_one = { "try one by one",
+                                             reset_try,
+                                             check_try,
+                                             2,
+                                             { { "select", tries_b_then_a, 0 },
+                                               { "mover", moves_from_a_to_b, 1 } } };
 static const struct model cross = { "cross",
                                     reset_meeting,
                                     check_cross,
@@ -307,6 +388,21 @@ TEST(a_select_whose_item_was_taken_gets_the_next)
 TEST(two_selects_that_try_again_meet)
 {
     passes(&again, 6);
+}
+
+TEST(a_try_looks_at_all_at_one_moment)
+{
+    passes(&try_alone, 4);
+}
+
+TEST(two_tries_that_begin_at_different_channels_do_not_wait_for_each_other)
+{
+    passes(&tries, 2);
+}
+
+TEST(control_a_try_that_looks_at_one_after_the_other)
+{
+    catches(&try_one_by_one, "one by one", "not true: s.rc[0] >= 0");
 }
 
 TEST(control_l5_weaker_hides_the_line)

@@ -9,6 +9,9 @@
  *          sleeps. A step is a look, or what is done when it has claimed itself. The linker puts
  *          the adversary into kc__chan_ready, kc__chan_try, kc__os_wait, and kc__alloc, which is
  *          called before the first try if there are more than a few cases (--wrap).
+ *
+ *          Another one comes between two looks of a try, if it can, or between the first looks of a
+ *          select and its places in line.
  */
 #include "base/os.h"
 #include "chan_kit.h"
@@ -136,6 +139,10 @@ int __wrap_kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after
 void __real_kc__os_wait(const void *word, uint32_t expected, int64_t until);
 void __wrap_kc__os_wait(const void *word, uint32_t expected, int64_t until);
 
+static _Thread_local void (*between)(
+    const kc_chan_t *looked_at);                 /* before a look; NULL: nothing */
+static _Thread_local void (*before_lines)(void); /* before it stands in line; NULL: nothing */
+
 /* Not before the other has come as far. Both have the lock of a channel, and not of the same. */
 static void step(void)
 {
@@ -156,11 +163,15 @@ void *__wrap_kc__alloc(size_t size)
             sched_yield();
         lines_up = true;
     }
+    if (before_lines)
+        before_lines();
     return __real_kc__alloc(size);
 }
 
 bool __wrap_kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
+    if (between)
+        between(c);
     bool ready = __real_kc__chan_ready(c, op, self);
 
     step();
@@ -169,6 +180,8 @@ bool __wrap_kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 
 int __wrap_kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
 {
+    if (between)
+        between(c);
     step();
     return __real_kc__chan_try(c, op, item, after);
 }
@@ -228,4 +241,92 @@ static int meets_the_adversary_as_a_job(void *arg)
 TEST(two_selects_of_jobs_that_go_for_each_other_at_every_step_meet_in_the_second_try)
 {
     two_meet_the_adversary(meets_the_adversary_as_a_job);
+}
+
+/* ---- between two looks (H3) ----------------------------------------------------------------- */
+
+static struct {
+    kc_chan_t *empty, *full; /* the cases, in this order */
+    bool came;
+} between_looks;
+
+/* Whoever comes between the looks at the two sends on the first and receives from the second, in
+ * this order: so one of them is ready at each moment. The caller has the lock of the second one. */
+static void moves_the_item(const kc_chan_t *looked_at)
+{
+    kc_chan_t *empty = between_looks.empty, *full = between_looks.full;
+    kc_chan_after_t after = { NULL, NULL };
+    int item = 1;
+
+    if (looked_at != full || !kc__spin_trylock(&empty->lock))
+        return; /* nobody can come between */
+    CHECK_EQ(__real_kc__chan_try(empty, KC_SEND, &item, &after), 0);
+    kc__spin_unlock(&empty->lock);
+    CHECK_EQ(__real_kc__chan_try(full, KC_RECV, &item, &after), 0);
+    between_looks.came = true;
+}
+
+TEST(a_try_does_not_say_none_if_one_was_ready_at_each_moment)
+{
+    int item = 1, got = 0;
+
+    for (int k = 0; k < 4; k++) { /* whatever their addresses; biased, or not */
+        kc_chan_t *one = chan(sizeof(int), 1), *other = chan(sizeof(int), 1);
+        between_looks.empty = k % 2 ? one : other;
+        between_looks.full = k % 2 ? other : one;
+        between_looks.came = false;
+        kc_case_t cases[2] = { { KC_RECV, between_looks.empty, &got, 99 },
+                               { KC_RECV, between_looks.full, &got, 99 } };
+        CHECK_EQ(kc_chan_try_send(between_looks.full, &item), 0);
+        between = moves_the_item;
+        int which = k / 2 ? kc_select(cases, 2, 0) : kc_select_biased(cases, 2, 0);
+        between = NULL;
+        CHECK_GE(which, 0);
+        CHECK_EQ(cases[which].rc, 0);
+        CHECK(between_looks.came == (which == 0));
+        kc_chan_release(one);
+        kc_chan_release(other);
+    }
+}
+
+static kc_chan_t *two[2];
+
+static void closes_two(void)
+{
+    for (int i = 0; i < 2; i++)
+        kc_chan_close(two[i]);
+}
+
+/* All are idle at the first look. */
+static int chooses_among_two_that_come(void *arg UNUSED)
+{
+    kc_chan_t *idle = chan(0, 0);
+    kc_case_t cases[MANY];
+    int often[MANY] = { 0 };
+
+    for (int k = 0; k < 1000; k++) {
+        for (int i = 0; i < MANY; i++)
+            cases[i] = (kc_case_t){ .op = KC_RECV, .chan = idle };
+        for (int i = 0; i < 2; i++)
+            cases[MANY - 2 + i].chan = two[i] = chan(0, 0);
+        before_lines = closes_two;
+        int which = kc_select(cases, MANY, KC_FOREVER);
+        before_lines = NULL;
+        CHECK_GE(which, 0);
+        often[which]++;
+        for (int i = 0; i < 2; i++)
+            kc_chan_release(two[i]);
+    }
+    CHECK_GE(often[MANY - 2], 300); /* 12 times the standard deviation away */
+    CHECK_GE(often[MANY - 1], 300);
+    kc_chan_release(idle);
+    return 0;
+}
+
+TEST(those_that_become_ready_before_a_select_waits_are_chosen_evenly)
+{
+    kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .seed = 1 };
+
+    CHECK_EQ(chooses_among_two_that_come(NULL), 0);
+    CHECK_EQ(kc_run(chooses_among_two_that_come, NULL, &opts), 0);
 }

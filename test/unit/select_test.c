@@ -201,6 +201,49 @@ TEST(no_ready_case_starves_on_a_plain_thread)
     all_are_chosen();
 }
 
+enum { MANY = 64, CHOICES = 2000, OFTEN = 400 };
+
+/* Three of many are ready, and the others stand before, between and behind them: each of the three
+ * is chosen about as often. OFTEN is 12 times the standard deviation away. */
+static void all_are_chosen_evenly(kc_time_t timeout)
+{
+    static const int ready[] = { 40, 41, 62 };
+    kc_chan_t *idle = chan(0, 0), *closed[3];
+    kc_case_t cases[MANY];
+    int often[MANY] = { 0 };
+
+    for (int i = 0; i < MANY; i++)
+        cases[i] = (kc_case_t){ .op = KC_RECV, .chan = i % 8 ? idle : NULL };
+    for (int i = 0; i < 3; i++) {
+        cases[ready[i]].chan = closed[i] = chan(0, 0);
+        kc_chan_close(closed[i]);
+    }
+    for (int k = 0; k < CHOICES; k++) {
+        int i = kc_select(cases, MANY, timeout);
+        CHECK(i >= 0 && i < MANY);
+        CHECK_EQ(cases[i].rc, -EPIPE);
+        often[i]++;
+    }
+    for (int i = 0; i < 3; i++) {
+        CHECK_GE(often[ready[i]], OFTEN);
+        kc_chan_release(closed[i]);
+    }
+    kc_chan_release(idle);
+}
+
+IN_A_JOB(those_that_are_ready_are_chosen_evenly_whatever_stands_between_them)
+{
+    all_are_chosen_evenly(KC_FOREVER);
+    all_are_chosen_evenly(0);
+    return 0;
+}
+
+TEST(those_that_are_ready_are_chosen_evenly_on_a_plain_thread)
+{
+    all_are_chosen_evenly(KC_FOREVER);
+    all_are_chosen_evenly(0);
+}
+
 static int hash_of_choices(void *arg UNUSED)
 {
     kc_chan_t *c[3];
@@ -232,6 +275,43 @@ TEST(with_a_seed_the_choice_is_the_seeds)
         differ |= once != first;
     }
     CHECK(differ);
+}
+
+/* However their addresses lie, and also if one stands in several cases. */
+static int tries_many(void *arg UNUSED)
+{
+    uint64_t random = kc_test_seed() | 1;
+    kc_chan_t *c[MANY];
+    int item = 0;
+
+    for (int i = 0; i < MANY; i++)
+        c[i] = chan(sizeof(int), 1);
+    for (int k = 0; k < 100; k++) {
+        size_t n = 1 + kc_test_random(&random) % MANY;
+        int full = (int)(kc_test_random(&random) % MANY), first = -1;
+        kc_case_t cases[MANY];
+        for (size_t i = 0; i < n; i++) {
+            int which = (int)(kc_test_random(&random) % MANY);
+            cases[i] = (kc_case_t){ KC_RECV, c[which], &item, 99 };
+            if (which == full && first < 0)
+                first = (int)i;
+        }
+        CHECK_EQ(kc_select(cases, n, 0), -EAGAIN);
+        CHECK_EQ(kc_chan_send(c[full], &k), 0);
+        CHECK_EQ(kc_select_biased(cases, n, 0), first < 0 ? -EAGAIN : first);
+        if (first < 0)
+            CHECK_EQ(kc_chan_recv(c[full], &item), 0);
+        CHECK_EQ(item, k);
+    }
+    for (int i = 0; i < MANY; i++)
+        kc_chan_release(c[i]);
+    return 0;
+}
+
+TEST(a_try_finds_the_one_of_many_that_is_ready)
+{
+    kit_in_a_job(tries_many);
+    CHECK_EQ(tries_many(NULL), 0);
 }
 
 IN_A_JOB(a_biased_select_chooses_the_first)

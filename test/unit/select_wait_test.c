@@ -230,15 +230,24 @@ static bool fail_all(const char *what)
 
 TEST(a_select_of_many_without_memory_is_enomem_and_stands_nowhere)
 {
+    enum { VERY_MANY = 100 };
+    kc_case_t many[VERY_MANY];
     struct chooser s;
 
     prepare(&s, CASES);
+    for (int i = 0; i < VERY_MANY; i++)
+        many[i] = s.cases[i % CASES];
     kc__os_fault = fail_all;
+    CHECK_EQ(kc_select(many, VERY_MANY, 0), -ENOMEM);
+    CHECK_EQ(kc_select(many, VERY_MANY, KC_FOREVER), -ENOMEM);
+    CHECK_EQ(kc_select_biased(many, VERY_MANY, KC_FOREVER), -ENOMEM);
     CHECK_EQ(kc_select(s.cases, CASES, KC_FOREVER), -ENOMEM);
     CHECK_EQ(kc_select(s.cases, CASES, 0), -EAGAIN);        /* needs none */
     CHECK_EQ(kc_select(s.cases, 8, KC_US(10)), -ETIMEDOUT); /* needs none */
     kc__os_fault = NULL;
     CHECK_EQ(kc_select(s.cases, CASES, KC_US(10)), -ETIMEDOUT);
+    CHECK_EQ(kc_select(many, VERY_MANY, KC_US(10)), -ETIMEDOUT);
+    CHECK_EQ(kc_select(many, VERY_MANY, 0), -EAGAIN);
     is_gone(&s);
 }
 
