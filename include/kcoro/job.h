@@ -214,8 +214,15 @@ KC_API int kc_cancel_reason(void);
 KC_API KC_WARN_UNUSED int kc_shield_begin(void);
 KC_API void kc_shield_end(void);
 
-/* Context: anywhere.  Returns: the signal of j, borrowed: its TERMINATE is kc_job_cancel(j, 0);
- * other bits reach the slots of j and of all below it. NULL: no memory. */
+/*
+ * Emitting TERMINATE on the signal of a job is kc_job_cancel(j, 0); other bits reach the slots of j
+ * and of all below it. Whoever sees that j is cancelled, by its state, its reason, kc_cancelled or
+ * -ECANCELED in its body, finds TERMINATE triggered; but under a shield, which shows the first two
+ * at once and the others, with TERMINATE, when it ends. Handlers and chains of TERMINATE are told
+ * after that, and before the call returns that has cancelled j or has ended the shield.
+ *
+ * Context: anywhere.  Returns: the signal of j, borrowed. NULL: no memory.
+ */
 KC_API kc_signal_t *kc_job_signal(kc_job_t *j);
 
 /* Context: a job.  Returns: the slot by which the coroutine's own job hears its signal, for

@@ -12,6 +12,8 @@
  *
  * ORDER    id  site         operation     pairs with  carries
  *          B1  start: word  load_acquire  word.h J2   that it is locked or to stop
+ *          B2  here: word   load_acquire  word.h J2   TERMINATE on its signal, for who is told
+ *                                                     -ECANCELED
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -322,6 +324,7 @@ int kc__job_cancelled_here(kcoro_t *co)
 {
     kc_job_t *own = kc__job_own(co);
 
+    (void)kc_load_acquire(&co->task->word); /* B2 */
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
     if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
         kc__thread()->current == co && !shielded(co))

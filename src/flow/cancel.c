@@ -4,8 +4,9 @@
  *
  * WHAT     One routine marks a job, whoever asks: a user, its parent, a failed child, its body, a
  *          clock, the end of the scheduler. What it says takes effect at once, or, under a shield,
- *          when the outermost one ends: then STOP and HALT are set, those who listen are told, the
- *          body is woken from what it waits for, and the children are marked in turn.
+ *          when the outermost one ends: then STOP and HALT are set, and under the same lock
+ *          TERMINATE on its signal; those who listen are told, the body is woken from what it waits
+ *          for, and the children are marked in turn.
  *
  *          The body is its thread's: if that is another one, it gets a notice, the job's own block
  *          through the inbox of that thread. The job counts the notice, so it cannot end, and its
@@ -23,6 +24,7 @@
  *              fetch: worker                              hopped to this thread
  *          X2  tell_bare,       load_acquire  word.h J1   worker and co, which BODY stands for
  *              fetch: word
+ *          X3  cancelled: word  load_acquire  word.h J2   TERMINATE on its signal
  *
  * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
@@ -196,13 +198,13 @@ static bool needs_notice(const kc_job_t *j, uint64_t word)
            kc_load_acquire(&j->task.worker) != kc__worker(); /* X1 */
 }
 
-/* STOP or HALT was set just now. Somebody holds a reference. */
-static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool notice)
+/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. */
+static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, bool notice)
 {
     uint32_t flags = kc__job_flags(j);
 
-    if (fresh & KC_WORD_STOP)
-        kc__news_terminate(j);
+    if (tells)
+        kc__news_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
@@ -257,6 +259,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT), stops = fresh & KC_WORD_STOP;
     bool notice = stops && needs_notice(j, was);
     bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
+    bool tells = stops && kc__news_terminate(j);
 
     /* The count holds j for the notice, and for the look at its parent's queue. */
     kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
@@ -265,7 +268,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
         arm_grace(j);
     }
     if (effect)
-        takes_effect(j, fresh, was, notice);
+        takes_effect(j, fresh, was, tells, notice);
     if (skips)
         skip_the_queue(j);
     return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0);
@@ -489,13 +492,15 @@ void kc__job_shield(kc_job_t *j)
 struct late {
     kc_job_t *job;
     uint64_t fresh;
+    bool tells;
 };
 
 static void takes_late_effect(void *arg)
 {
     const struct late *late = arg;
 
-    takes_effect(late->job, late->fresh, 0, false); /* its body runs: it is the caller */
+    takes_effect(late->job, late->fresh, 0, late->tells,
+                 false); /* its body runs: it is the caller */
     kc__job_walk(late->job);
 }
 
@@ -503,10 +508,11 @@ void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
-    uint64_t was = change_by(j, without_shield);
-    uint64_t fresh = without_shield(was) & ~was;
+    uint64_t was = kc__job_lock(j), word = without_shield(was), fresh = word & ~was;
+    bool tells = (fresh & KC_WORD_STOP) && kc__news_terminate(j);
+    kc__job_unlock_to(j, word);
     if (fresh & KC_WORD_HALT)
-        kc__worker_call(takes_late_effect, &(struct late){ j, fresh });
+        kc__worker_call(takes_late_effect, &(struct late){ j, fresh, tells });
 }
 
 /* A shield that the body asks for comes too late after a cancel. */
@@ -546,7 +552,7 @@ bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
-    return j && kc__job_stopped(j);
+    return j && (kc_load_acquire(&j->task.word) & KC_WORD_STOP); /* X3 */
 }
 
 int kc_check(void)

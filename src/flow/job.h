@@ -447,8 +447,10 @@ int kc__news_prepare(kc_job_t *j, kc_signal_t *signal);
 /* From now on TERMINATE of that signal cancels j; if it came meanwhile or before, at once. */
 void kc__news_bind(kc_job_t *j);
 
-/* A cancel has taken effect: TERMINATE for those who listen. */
-void kc__news_terminate(kc_job_t *j);
+/* Under the lock of j: its cancel takes effect with the unlock, and so does TERMINATE for those who
+ * look. True: there are those who listen, and kc__news_tell must follow. */
+bool kc__news_terminate(kc_job_t *j);
+void kc__news_tell(kc_job_t *j);
 
 /* j is terminal: nothing reaches it any more. */
 void kc__news_end(kc_job_t *j);

@@ -4,7 +4,8 @@
  *
  * WHAT     Few jobs use their signal, so it is made when it is asked for: with it those of all jobs
  *          above, each chained to the one below it. The chains carry all bits but TERMINATE,
- *          which the tree itself carries (cancel.c), and which is fired here when it takes effect.
+ *          which the tree itself carries (cancel.c). When it takes effect its bit is set here under
+ *          the lock of the job, so that who sees the one sees the other; then who listens is told.
  *
  * SHAPE    news of a job   signal   the job's own; its owner is the job
  *                          from     a slot on the parent's signal, chained to the job's own
@@ -277,13 +278,17 @@ void kc__news_bind(kc_job_t *j)
         kc__job_cancel(j, -ECANCELED, KC_BY_USER);
 }
 
-void kc__news_terminate(kc_job_t *j)
+bool kc__news_terminate(kc_job_t *j)
 {
-    struct kc_news *news = news_if_any(j);
-    kc_signal_t *signal = news ? signal_of(j, news) : NULL;
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    kc_signal_t *signal = ext && ext->news ? ext->news->signal : NULL;
 
-    if (signal)
-        kc__signal_fire(signal, KC_SIG_TERMINATE);
+    return signal && kc__signal_preset(signal, KC_SIG_TERMINATE);
+}
+
+void kc__news_tell(kc_job_t *j)
+{
+    kc__signal_tell(signal_of(j, news_if_any(j)), KC_SIG_TERMINATE);
 }
 
 /* Takes off what binds j to others. */

@@ -23,7 +23,7 @@
  *          handlers that cancel is a loop, and takes no more stack than one (S16).
  *
  *          An owner (a job) is asked before TERMINATE, without a lock. It answers by
- *          kc__signal_fire, which tells the slots at once, and leaves the chains to the queue of
+ *          kc__signal_tell, which tells the slots at once, and leaves the chains to the queue of
  *          the emit that asked (kc_handling.work): so owners chained to owners do not nest.
  *
  * ORDER    id  site     operation      pairs with  carries; what breaks if weaker
@@ -107,30 +107,25 @@ static kc_sigset_t trigger(kc_signal_t *s, kc_sigset_t bits)
     return fired;
 }
 
-/* Has `to` told later. fired: the bits are triggered now, and the owner is not asked. Takes the
- * reference. Returns what was triggered. R5. */
-static kc_sigset_t enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits, bool fired)
+/* Has `to` told later. late: triggered already. Takes the reference. R5. */
+static void enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits, kc_sigset_t late)
 {
     kc__lock(&to->lock);
     bool merged = (to->pending | to->late) != 0;
-    if (fired)
-        to->late |= bits = trigger(to, bits);
-    else
-        to->pending |= bits;
-    bool needless = bits == 0; /* all have been triggered before */
-    if (!merged && !needless)
+    to->pending |= bits;
+    to->late |= late;
+    if (!merged)
         to->queued = NULL;
     kc__unlock(&to->lock);
-    if (merged || needless) {
+    if (merged) {
         kc__signal_unref(to);
-        return bits;
+        return;
     }
     if (e->first)
         e->last->queued = to;
     else
         e->first = to;
     e->last = to;
-    return bits;
 }
 
 /* What a signal has waited for in a queue. */
@@ -186,15 +181,14 @@ static void add_visit(struct kc_emit *e, kc_signal_t *s, kc_sigset_t fired)
     s->visits = v;
 }
 
-/* Triggers bits, and begins a visit if there is anybody to tell. ask: TERMINATE is for the owner to
+/* Triggers bits, and begins a visit if there is anybody to tell. TERMINATE is for the owner to
  * decide. late: triggered already, and not told yet. Takes the reference. */
-static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bool ask,
-                         kc_sigset_t late)
+static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, kc_sigset_t late)
 {
     kc_sigset_t cancelled = KC_SIG_NONE;
 
     kc__lock(&s->lock);
-    if (ask && (bits & KC_SIG_TERMINATE) && s->ops) {
+    if ((bits & KC_SIG_TERMINATE) && s->ops) {
         if (ask_owner(e, s))
             cancelled = KC_SIG_TERMINATE;
         bits &= ~KC_SIG_TERMINATE;
@@ -213,11 +207,11 @@ static kc_sigset_t begin(struct kc_emit *e, kc_signal_t *s, kc_sigset_t bits, bo
 static void forward(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits)
 {
     if (e->outer)
-        (void)enqueue(e->outer, to, bits, false);
+        enqueue(e->outer, to, bits, KC_SIG_NONE);
     else if (e->depth == DEPTH)
-        (void)enqueue(e, to, bits, false);
+        enqueue(e, to, bits, KC_SIG_NONE);
     else
-        begin(e, to, bits, true, KC_SIG_NONE);
+        begin(e, to, bits, KC_SIG_NONE);
 }
 
 struct next {
@@ -300,7 +294,8 @@ static void step(struct kc_emit *e)
     }
 }
 
-static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, bool ask)
+/* late: triggered already. */
+static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, kc_sigset_t late)
 {
     struct kc_emit e; /* at[] is not cleared: a kilobyte, mostly unused */
     struct turn turn = { 0 };
@@ -309,7 +304,7 @@ static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, bool ask)
     e.depth = 0;
     e.first = e.last = NULL;
     kc__signal_ref(s); /* a handler may release it */
-    kc_sigset_t fired = begin(&e, s, bits, ask, KC_SIG_NONE);
+    kc_sigset_t fired = begin(&e, s, bits, late);
     for (;;) {
         while (e.depth > 0)
             step(&e);
@@ -318,7 +313,7 @@ static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, bool ask)
         turn = dequeue(&e);
         if (!turn.signal)
             return fired;
-        begin(&e, turn.signal, turn.bits, true, turn.late);
+        begin(&e, turn.signal, turn.bits, turn.late);
     }
 }
 
@@ -361,7 +356,7 @@ kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
 {
     kc_sigset_t new = bits & ~(kc_signal_state(s) & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
 
-    return new ? emit(s, new, true) : KC_SIG_NONE;
+    return new ? emit(s, new, KC_SIG_NONE) : KC_SIG_NONE;
 }
 
 /* ---- owners ---------------------------------------------------------------------------------- */
@@ -394,28 +389,25 @@ void kc__signal_disown(kc_signal_t *s)
     kc__unlock(&s->lock);
 }
 
-kc_sigset_t kc__signal_fire(kc_signal_t *s, kc_sigset_t bits)
+kc_sigset_t kc__signal_preset(kc_signal_t *s, kc_sigset_t bits)
 {
-    struct kc_emit *calls = kc__handling()->calls;
-
-    if (!bits)
-        return KC_SIG_NONE;
-    if (!calls)
-        return emit(s, bits, false);
     kc__lock(&s->lock);
-    const struct kc_signal_owner *ops = s->ops;
+    kc_sigset_t fired = trigger(s, bits);
     kc__unlock(&s->lock);
-    if (!ops || !ops->hold(s->owner))
-        return KC_SIG_NONE; /* it has ended, and nobody listens any more */
-    kc_sigset_t fired = enqueue(calls, kc__signal_ref(s), bits, true);
-    if (!fired)
-        ops->told(s->owner);
     return fired;
 }
 
-void kc__signal_preset(kc_signal_t *s, kc_sigset_t bits)
+void kc__signal_tell(kc_signal_t *s, kc_sigset_t bits)
 {
+    struct kc_emit *calls = kc__handling()->calls;
+
+    if (!calls) {
+        emit(s, KC_SIG_NONE, bits);
+        return;
+    }
     kc__lock(&s->lock);
-    kc_store_release(&s->state, kc_load_relaxed(&s->state) | bits); /* S1 */
+    const struct kc_signal_owner *ops = s->ops;
     kc__unlock(&s->lock);
+    if (ops && ops->hold(s->owner)) /* else it has ended, and nobody listens any more */
+        enqueue(calls, kc__signal_ref(s), KC_SIG_NONE, bits);
 }

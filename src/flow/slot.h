@@ -22,7 +22,8 @@
  *          chain       see above   one task     one task          one at a time (topology)
  *
  * RULES    R1  A low bit is either in the state when a handler or a chain is added, or the emit
- *              that sets it meets the handler or chain: both happen under one lock.
+ *              that sets it meets the handler or chain: both happen under one lock. One that was
+ *              preset is told later: a chain may hear of it in both ways, which is once.
  *          R2  No lock is held over a handler, nor over an owner's cancel.
  *          R3  A run that has begun is named by its visit until it has ended. A waiter waits for
  *              runs that began before it; so new ones cannot keep it.

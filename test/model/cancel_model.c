@@ -98,8 +98,8 @@ static void cancels(int job)
         uint64_t was = kc__job_lock(j);
         j->reason = REASON;
         s.first++;
-        kc__job_unlock_to(j, was | stops);
         kc__news_terminate(j);
+        kc__job_unlock_to(j, was | stops);
         if (was & KC_WORD_BODY) {
             kc_add_relaxed(&j->task.word, 1);
             kc__worker_send(to, &j->task.block);

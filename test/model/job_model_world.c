@@ -191,10 +191,17 @@ void kc__clock_drop(kc_clock_t *clock)
 }
 
 #ifndef MODEL_OF_NEWS /* which has the real ones */
-void kc__news_terminate(kc_job_t *j)
+bool kc__news_terminate(kc_job_t *j)
 {
+    model_assert(j->task.word & KC_WORD_LOCK);
     s.terminated[j - s.job]++;
     model_assert(s.terminated[j - s.job] == 1);
+    return false;
+}
+
+void kc__news_tell(kc_job_t *j)
+{
+    model_assert(!j); /* nobody listens */
 }
 
 void kc__news_end(kc_job_t *j)

@@ -7,12 +7,17 @@
  *
  * SHAPE    listen   a job's signal is made while its parent's cancel tells it, with others like it,
  *                   under the parent's lock: it has TERMINATE
+ *          seen     a job with a signal is cancelled; its body, or another who sees that, sees
+ *                   TERMINATE
  *          join     a body joins a child that fails, and tells its parent so just then: who had
  *                   begun before it was cancelled gets the child's code
  *
- * ORDER    J1 to J5 in word.h, J7 in job.c, X1 and X2 in cancel.c.
+ * ORDER    J1 to J5 in word.h, J7 in job.c, X1 to X3 in cancel.c; and of the signal's state
+ *          id  site           operation      pairs with  carries; what breaks if weaker
+ *          V1  preset: state  store_release  V2          as S1 in signal.c
+ *          V2  looks: state   load_acquire   V1          as S2 in signal.c
  *
- * CONTROLS As in job_model.c. Both stand in for what the sources once did.
+ * CONTROLS As in job_model.c; the others stand in for what the sources once did.
  */
 #define MODEL_OF_NEWS
 #include "flow/job.h"
@@ -81,8 +86,12 @@ static const uint64_t count_bits = KC_WORD_COUNT;
 
 static kc_job_ext_t extension;
 static struct kc_news news;
-static int told_so; /* TERMINATE was fired, or was there from the beginning */
+static int told_so; /* TERMINATE was set, or was there from the beginning */
+static int heard;   /* those who listen were told */
 static char the_signal;
+static KC_ATOMIC(uint64_t) state; /* its */
+
+static bool sets_late; /* wrong: TERMINATE is set when those who listen are told */
 
 kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner)
 {
@@ -90,16 +99,24 @@ kc_signal_t *kc__signal_new_owned(const struct kc_signal_owner *ops, void *owner
     return (kc_signal_t *)&the_signal;
 }
 
-void kc__signal_preset(kc_signal_t *of, kc_sigset_t bits)
+kc_sigset_t kc__signal_preset(kc_signal_t *of, kc_sigset_t bits)
 {
+    kc_sigset_t before = kc_load_relaxed(&state); /* under the job's lock, as all who change it */
+
     model_assert(of && bits == KC_SIG_TERMINATE);
     told_so++;
+    if (!sets_late)
+        kc_store_release(&state, bits); /* V1 */
+    return bits & ~before;
 }
 
-kc_sigset_t kc__signal_fire(kc_signal_t *of, kc_sigset_t bits)
+void kc__signal_tell(kc_signal_t *of, kc_sigset_t bits)
 {
-    kc__signal_preset(of, bits);
-    return bits;
+    model_assert(of && bits == KC_SIG_TERMINATE);
+    if (sets_late)
+        kc_store_release(&state, bits); /* V1 */
+    heard++;
+    model_assert(heard == 1);
 }
 
 void kc__signal_disown(kc_signal_t *of)
@@ -196,6 +213,28 @@ static void listens(int job)
     model_assert(own_signal(&s.job[job]) == (kc_signal_t *)&the_signal);
 }
 
+/* Wherever it looks. */
+static void looks(int job)
+{
+    kc_job_t *j = &s.job[job];
+
+    if (kc_job_reason(j) != 0 || kc_job_state(j) == KC_JOB_CANCELLING)
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* V2 */
+}
+
+/* The body, which is the job's own thread. */
+static void asks(int job)
+{
+    model_assert(kc__job_current() == &s.job[job]);
+    if (kc_cancelled())
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* V2 */
+}
+
+static void cancels_itself(int job)
+{
+    kc__job_cancel(&s.job[job], REASON, KC_BY_USER);
+}
+
 static void joins_child(int job)
 {
     kc_job_t *j = &s.job[PARENT], *child = &s.job[job];
@@ -222,7 +261,9 @@ static void reset_news(void)
     memset(&extension, 0, sizeof extension);
     memset(&news, 0, sizeof news);
     looked_at = NULL;
-    told_so = 0;
+    told_so = heard = 0;
+    kc_store_relaxed(&state, 0);
+    model_name(&state, "state");
     found_stopped = false;
 }
 
@@ -236,6 +277,24 @@ static void reset_listen(void)
     kc__wait_begin_firm(&s.wait[0], KC_WAIT_SLEEP, NULL);
     child->task.wait = &s.wait[0];
     kc_store_relaxed(&child->task.kind, KC_WAIT_SLEEP);
+}
+
+/* A job that somebody listens to. */
+static void reset_seen(void)
+{
+    reset_news();
+    s.memory[0] = &extension;
+    s.memory[1] = &news;
+    kc_job_t *j = add(ROOT, 1);
+    model_assert(own_signal(j) == (kc_signal_t *)&the_signal);
+    kc_store_relaxed(&s.co[1].block.flags, KC_CORO_TASK);
+    kc__job_ref(j);
+}
+
+static void check_seen(void)
+{
+    model_assert(s.job[PARENT].task.word & KC_WORD_STOP);
+    model_assert(told_so == 1 && heard == 1);
 }
 
 static void reset_join(void)
@@ -275,6 +334,13 @@ static const struct model listen = { "listen",
                                      2,
                                      { { "one", cancels_parent, PARENT },
                                        { "other", listens, CHILD } } };
+static const struct model seen = {
+    "seen",
+    reset_seen,
+    check_seen,
+    3,
+    { { "cancels", cancels_itself, PARENT }, { "body", asks, PARENT }, { "looks", looks, PARENT } }
+};
 static const struct model joins = { "join",
                                     reset_join,
                                     check_join,
@@ -289,9 +355,30 @@ TEST(a_signal_made_while_its_job_is_told_has_terminate)
     passes(&listen, 3);
 }
 
+TEST(who_sees_a_cancel_sees_terminate)
+{
+    passes(&seen, 2);
+}
+
 TEST(who_joins_a_child_that_tells_of_its_failure_gets_its_code)
 {
     passes(&joins, 3);
+}
+
+TEST(control_terminate_that_is_set_when_it_is_told)
+{
+    sets_late = true;
+    catches(&seen, "sets_late", "kc_load_acquire(&state)");
+}
+
+TEST(control_j2_relaxed_shows_a_cancel_without_terminate)
+{
+    needs(&seen, "J2", MODEL_RELAXED, "kc_load_acquire(&state)");
+}
+
+TEST(control_x3_relaxed_shows_a_cancel_without_terminate)
+{
+    needs(&seen, "X3", MODEL_RELAXED, "kc_load_acquire(&state)");
 }
 
 TEST(control_an_extension_that_is_looked_up_before_the_lock)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_grace_test.c - how long shields and cleanups may hold a cancel back (J27).
+ * job_grace_test.c - how long shields and cleanups may hold a cancel back (J27), and what those see
+ * who look at a job meanwhile (J24).
  */
 #include "job_kit.h"
 
@@ -261,4 +262,90 @@ TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
     CHECK(kc__mpsc_empty(&s->main->inbox));
     CHECK_EQ(kc_sched_create(&opts, &s), 0);
     CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+/* ---- what who sees a cancel sees (J24) ------------------------------------------------------ */
+
+void __real_kc__clock_arm(kc_clock_t *clock, kc_time_t at);
+void __wrap_kc__clock_arm(kc_clock_t *clock, kc_time_t at);
+
+/* Whoever looks at a job just after it was marked: so early, as its grace is armed by then. */
+static struct {
+    kc_job_t *job; /* NULL: nobody looks */
+    kc_signal_t *signal;
+    kc_slot_t slot;
+    int looks;
+} early;
+
+void __wrap_kc__clock_arm(kc_clock_t *clock, kc_time_t at)
+{
+    if (early.job) {
+        early.looks++;
+        CHECK_EQ(kc_job_reason(early.job), -EPIPE);
+        CHECK_EQ(kc_job_state(early.job), KC_JOB_CANCELLING);
+        CHECK(kc_signal_state(early.signal) & KC_SIG_TERMINATE);
+        CHECK(kc_slot_triggered(&early.slot, KC_SIG_TERMINATE));
+    }
+    __real_kc__clock_arm(clock, at);
+}
+
+static void hears(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    add(arg);
+}
+
+/* The handler runs once, and before the cancel returns. */
+IN_A_JOB(who_sees_that_a_job_is_cancelled_sees_terminate_on_its_signal)
+{
+    kc_launch_opts_t opts = { .grace = KC_SEC(10) };
+    count_t told = 0, in = 0;
+    kc_job_t *j = launch(waits, &in, &opts);
+
+    UNTIL(get(&in));
+    early.looks = 0;
+    early.signal = kc_job_signal(j);
+    CHECK_EQ(kc_slot_bind(&early.slot, early.signal, KC_SIG_ALL), 0);
+    CHECK(kc_slot_on(&early.slot, KC_SIG_TERMINATE, hears, &told));
+    CHECK(!kc_slot_triggered(&early.slot, KC_SIG_TERMINATE));
+    early.job = j;
+    CHECK(kc_job_cancel(j, -EPIPE));
+    early.job = NULL;
+    CHECK_EQ(early.looks, 1);
+    CHECK_EQ(get(&told), 1);
+    CHECK_EQ(kc_job_join(j), -EPIPE);
+    CHECK_EQ(get(&told), 1);
+    kc_slot_unbind(&early.slot);
+    kc_job_release(j);
+    return 0;
+}
+
+/* Under a shield the reason is there, and TERMINATE is not before its end. */
+static int is_cancelled_under_a_shield(void *arg)
+{
+    kc_signal_t *signal = kc_job_signal(kc_job_current());
+    kc_slot_t *slot = kc_current_slot();
+
+    CHECK(kc_slot_on(slot, KC_SIG_TERMINATE, hears, arg));
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK(kc_cancel_current(-EPIPE));
+    CHECK_EQ(kc_cancel_reason(), -EPIPE);
+    CHECK(!kc_cancelled());
+    CHECK(!(kc_signal_state(signal) & KC_SIG_TERMINATE));
+    CHECK_EQ(get(arg), 0);
+    kc_shield_end();
+    CHECK(kc_cancelled());
+    CHECK(kc_signal_state(signal) & KC_SIG_TERMINATE);
+    CHECK_EQ(get(arg), 1);
+    return 0;
+}
+
+IN_A_JOB(under_a_shield_terminate_comes_with_its_end)
+{
+    count_t told = 0;
+    kc_job_t *j = launch(is_cancelled_under_a_shield, &told, NULL);
+
+    CHECK_EQ(kc_job_join(j), -EPIPE);
+    CHECK_EQ(get(&told), 1);
+    kc_job_release(j);
+    return 0;
 }

@@ -418,7 +418,8 @@ static bool owner_cancel(void *arg)
     if (o->cancelled++ > 0)
         return false;
     if (!o->shielded) {
-        CHECK_EQ(kc__signal_fire(o->signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE);
+        CHECK_EQ(kc__signal_preset(o->signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE);
+        kc__signal_tell(o->signal, KC_SIG_TERMINATE);
         o->was_told_in_cancel = o->told > 0;
     }
     return true;
@@ -494,10 +495,13 @@ TEST(terminate_is_triggered_when_the_owner_says_so)
     CHECK_EQ(kc_signal_emit(o.signal, KC_SIG_TERMINATE | LOW), KC_SIG_TERMINATE | LOW);
     CHECK_EQ(kc_signal_state(o.signal), LOW);
     CHECK_EQ(o.told, 0);
-    CHECK_EQ(kc__signal_fire(o.signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE); /* the shield ends */
+    CHECK_EQ(kc__signal_preset(o.signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE); /* it ends */
+    CHECK(kc_slot_triggered(&o.slot, KC_SIG_TERMINATE));
+    CHECK_EQ(o.told, 0);
+    kc__signal_tell(o.signal, KC_SIG_TERMINATE);
     CHECK_EQ(o.told, 1);
-    CHECK_EQ(kc__signal_fire(o.signal, KC_SIG_TERMINATE), 0);
-    CHECK_EQ(kc__signal_fire(o.signal, KC_SIG_NONE), 0);
+    CHECK_EQ(kc__signal_preset(o.signal, KC_SIG_TERMINATE), 0);
+    CHECK_EQ(kc__signal_preset(o.signal, KC_SIG_NONE), 0);
     close_owner(&o);
 }
 
@@ -519,7 +523,7 @@ TEST(preset_bits_were_triggered_before_and_nobody_is_told)
     kc_slot_t late;
 
     open_owner(&o);
-    kc__signal_preset(o.signal, KC_SIG_TERMINATE);
+    CHECK_EQ(kc__signal_preset(o.signal, KC_SIG_TERMINATE), KC_SIG_TERMINATE);
     CHECK_EQ(o.told, 0);
     CHECK(kc_slot_triggered(&o.slot, KC_SIG_TERMINATE));
     CHECK_EQ(kc_slot_bind(&late, o.signal, KC_SIG_ALL), 0);
