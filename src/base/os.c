@@ -244,10 +244,12 @@ int64_t kc__os_now(void)
 void kc__os_wait(const void *word, uint32_t expected, int64_t until)
 {
     struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+    int saved = errno; /* also who wants to wait for a moment only comes here */
 
     /* The bitset form takes an absolute time on the monotonic clock. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until == INT64_MAX ? NULL : &t,
             NULL, FUTEX_BITSET_MATCH_ANY);
+    errno = saved;
 }
 
 void kc__os_wake_all(const void *word)

@@ -35,7 +35,9 @@ static void *contends(void *arg)
     struct contender *c = arg;
 
     set(&c->tid, (int)syscall(SYS_gettid));
+    errno = 0;
     c->call(c->object);
+    CHECK_EQ(errno, 0);
     set(&c->done, 1);
     return NULL;
 }
