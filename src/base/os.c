@@ -244,7 +244,7 @@ int64_t kc__os_now(void)
 void kc__os_wait(const void *word, uint32_t expected, int64_t until)
 {
     struct timespec t = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
-    int saved = errno; /* also who wants to wait for a moment only comes here */
+    int saved = errno; /* calls that are not said to wait come here too, for a lock */
 
     /* The bitset form takes an absolute time on the monotonic clock. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until == INT64_MAX ? NULL : &t,

@@ -74,7 +74,8 @@ static int check(const kc_case_t *cases, size_t n, kc_time_t timeout)
             return -EINVAL;
         if (!k->chan)
             continue;
-        kc__chan_check(k->chan, "kc_select");
+        if (kc_unlikely(k->chan->magic != KC_CHAN_MAGIC))
+            kc__chan_check(k->chan, "kc_select"); /* says so, and aborts */
         if (!kc__chan_item_ok(k->chan, k->op, k->item))
             return -EINVAL;
     }
@@ -336,10 +337,8 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, kc
     return rc;
 }
 
-static int wait_until(select_t *s, kc_time_t timeout)
+static int wait_until(kc_thread_t *t, kcoro_t *co, select_t *s, kc_time_t timeout)
 {
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
     int rc = try_each(s);
 
     if (rc >= 0)
@@ -371,8 +370,10 @@ static int try_now(kc_case_t *cases, size_t n, bool biased)
 
 static int wait_for(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
 {
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
     uint32_t some[SOME], *order = some;
-    int rc = kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
+    int rc = kc__job_may_wait(co);
 
     if (kc_unlikely(rc != 0))
         return rc;
@@ -381,7 +382,7 @@ static int wait_for(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
     else if (n > SOME && !(order = kc__alloc(n * sizeof *order)))
         return -ENOMEM;
     select_t s = { .cases = cases, .order = order, .n = n, .random = order ? seed() : 0 };
-    rc = wait_until(&s, timeout);
+    rc = wait_until(t, co, &s, timeout);
     if (n > SOME)
         kc__free(order);
     return rc;
