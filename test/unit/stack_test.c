@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static void body_nothing(void *arg)
@@ -171,6 +172,21 @@ static void check_guards(void)
 TEST(every_stack_has_a_guard_right_below_it)
 {
     check_guards();
+}
+
+TEST(how_guards_are_made_is_found_out_without_a_descriptor)
+{
+    kc_guard_kind_t with = kc__os_guard_kind();
+    struct rlimit limit, none;
+
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    kc__os_guard_force(KC_GUARD_UNKNOWN);
+    kc_guard_kind_t without = kc__os_guard_kind();
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    CHECK_EQ(without, with);
 }
 
 TEST(guards_by_mprotect_work_too)
