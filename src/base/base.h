@@ -47,6 +47,13 @@ _Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(pr
 #define kc__relax() __asm__ volatile("" ::: "memory")
 #endif
 
+/* The cache line behind the one where p points, for a prefetch. p may be NULL, or point to what is
+ * gone: so this is a number, and no pointer that one adds to. */
+KC_INLINE const void *kc__next_line(const void *p)
+{
+    return (const void *)((uintptr_t)p + KC_CACHE_LINE);
+}
+
 KC_INLINE size_t kc__align_up(size_t n, size_t to)
 {
     return (n + to - 1) & ~(to - 1);

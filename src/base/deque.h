@@ -112,10 +112,10 @@ KC_INLINE int kc__deque_push(kc_deque_t *d, void *item)
  * fetched, two lines of it. */
 KC_INLINE void kc__deque_prefetch(const kc_deque_array_t *array, int64_t bottom)
 {
-    const char *item = kc_load_relaxed(&array->slot[(bottom - 3) & array->mask]);
+    const void *item = kc_load_relaxed(&array->slot[(bottom - 3) & array->mask]);
 
     __builtin_prefetch(item, 1);
-    __builtin_prefetch(item + KC_CACHE_LINE, 1);
+    __builtin_prefetch(kc__next_line(item), 1);
 }
 
 /* The newest item; NULL: empty. */

@@ -306,7 +306,7 @@ static void fetch_ahead(const kc_job_t *child)
         kc_load_acquire(&task->worker) == kc__worker())  /* X1 */
         __builtin_prefetch(task->co);
     __builtin_prefetch(third);
-    __builtin_prefetch((const char *)third + KC_CACHE_LINE);
+    __builtin_prefetch(kc__next_line(third));
 }
 
 /* Its body has started, and it has nothing else: no children, no leases, no shield, no notice. */

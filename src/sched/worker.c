@@ -65,7 +65,8 @@ static void make_ready(kc_worker_t *w, kcoro_t *co)
 KC_INLINE void fetch_ahead(const kc_mpsc_node_t *next, bool is_long)
 {
     const kcoro_t *co = kc_container_of(kc_container_of(next, kc_block_t, link), kcoro_t, block);
-    const char *sp = co->sp, *job = (const char *)co->task, *after = (const char *)next->next;
+    const char *sp = co->sp;
+    const void *job = co->task, *after = next->next;
 
     __builtin_prefetch(sp);
     __builtin_prefetch(job);
@@ -75,8 +76,8 @@ KC_INLINE void fetch_ahead(const kc_mpsc_node_t *next, bool is_long)
         return;
     for (size_t i = 1; i < FETCHED; i++)
         __builtin_prefetch(sp + i * KC_CACHE_LINE);
-    __builtin_prefetch(job + KC_CACHE_LINE);
-    __builtin_prefetch(after + KC_CACHE_LINE);
+    __builtin_prefetch(kc__next_line(job));
+    __builtin_prefetch(kc__next_line(after));
 }
 
 KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
@@ -308,9 +309,9 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
         return any;
     kc_block_t *block = kc__queue_pop(&w->fresh);
     if (block) {
-        const char *next = (const char *)w->fresh.head; /* of very many, none is in the cache */
+        const void *next = w->fresh.head; /* of very many, none is in the cache */
         __builtin_prefetch(next, 1);
-        __builtin_prefetch(next + KC_CACHE_LINE, 1);
+        __builtin_prefetch(kc__next_line(next), 1);
         return kc_container_of(block, kc_task_t, block);
     }
     if (kc_likely(w->alone))

@@ -10,7 +10,7 @@
 static void counts_to_three(kc_gen_t *g, void *arg)
 {
     for (intptr_t i = 0; i < 3; i++)
-        kc_gen_yield(g, (char *)arg + i);
+        kc_gen_yield(g, (void *)((intptr_t)arg + i));
 }
 
 static void check_three(void)
