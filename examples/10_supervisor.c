@@ -6,7 +6,7 @@
  * Prints:
  *   a plain scope:
  *     the steady one was cancelled
- *     it ended with Input/output error
+ *     it ended with Connection refused
  *   a supervisor:
  *     attempt 1 failed
  *     attempt 2 failed
@@ -33,7 +33,7 @@ static int shaky(void *arg)
 {
     int rc = kc_sleep(KC_MS(10));
 
-    return rc == 0 && *(int *)arg < 3 ? -EIO : rc;
+    return rc == 0 && *(int *)arg < 3 ? -ECONNREFUSED : rc;
 }
 
 static int in_a_scope(void *attempt)

@@ -6,12 +6,12 @@
  * Prints:
  *   the first answer, after 10 ms: paris
  *     berlin: Operation canceled
- *     paris: Input/output error
+ *     paris: Connection refused
  *     tokyo: Operation canceled
  *     connections still open: 0
  *   the first good answer, after 20 ms: tokyo
  *     berlin: Operation canceled
- *     paris: Input/output error
+ *     paris: Connection refused
  *     tokyo: says hello
  *     connections still open: 0
  */
@@ -46,7 +46,7 @@ static int ask(void *arg)
     KC_CLEANUP(hang_up, &connections); /* on every path: answered, failed, cancelled */
     int rc = kc_sleep(m->delay);
     kc_set_payload((void *)m->answer);
-    return rc == 0 && !m->answer ? -EIO : rc;
+    return rc == 0 && !m->answer ? -ECONNREFUSED : rc;
 }
 
 static void ask_all(const char *what, int (*first)(kc_call_t *calls, size_t n, size_t *winner))

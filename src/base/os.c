@@ -19,7 +19,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,6 +29,14 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Of <linux/futex.h>, which not every C library comes with. */
+enum {
+    FUTEX_WAIT_PRIVATE = 0 | 128,
+    FUTEX_WAKE_PRIVATE = 1 | 128,
+    FUTEX_WAIT_BITSET_PRIVATE = 9 | 128,
+    FUTEX_ALL = -1 /* every bit: whoever wakes */
+};
 
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
@@ -226,6 +233,23 @@ bool kc__os_find_debug(void)
     return mode;
 }
 
+/* There are two functions of this name. */
+#ifdef __GLIBC__
+
+const char *kc__os_error(int error, char *buffer, size_t size)
+{
+    return strerror_r(error, buffer, size);
+}
+
+#else
+
+const char *kc__os_error(int error, char *buffer, size_t size)
+{
+    return strerror_r(error, buffer, size) == 0 ? buffer : "unknown error";
+}
+
+#endif
+
 size_t kc__os_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -246,7 +270,7 @@ void kc__os_wait(const void *word, uint32_t expected, int64_t until)
 
     /* The bitset form takes an absolute time on the monotonic clock. */
     syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, until == INT64_MAX ? NULL : &t,
-            NULL, FUTEX_BITSET_MATCH_ANY);
+            NULL, FUTEX_ALL);
     errno = saved;
 }
 

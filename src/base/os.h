@@ -55,6 +55,9 @@ KC_INLINE bool kc__os_debug(void)
     return kc_likely(kc_load_relaxed(&kc__os_debug_mode) == 0) ? false : kc__os_find_debug();
 }
 
+/* What an errno value means, in words: a string of the C library's, or in the buffer. */
+const char *kc__os_error(int error, char *buffer, size_t size);
+
 size_t kc__os_page_size(void);
 
 /* CLOCK_MONOTONIC, in nanoseconds. */

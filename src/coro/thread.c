@@ -44,6 +44,12 @@ KC_NOINLINE kc_thread_t *kc__thread(void)
 
 #endif
 
+KC_NOINLINE const void *kc__thread_mark(void)
+{
+    __asm__ volatile("" ::: "memory"); /* as above, for the address itself */
+    return &kc__thread_self;
+}
+
 static void thread_free(kc_thread_t *t)
 {
     if (t->root)

@@ -30,9 +30,11 @@ typedef struct kc_thread {
 
 _Static_assert(offsetof(kc_thread_t, left_from) == 16, "as switch_x86_64.S");
 
+enum { KC_THREAD_MARK_ALIGN = 16 };
+
 /* Eight bytes of static thread-local storage: cheap to reach, and few enough for dlopen. */
-extern __thread kc_thread_t *kc__thread_self
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern __thread kc_thread_t *kc__thread_self __attribute__((
+    tls_model("initial-exec"), visibility("hidden"), aligned(KC_THREAD_MARK_ALIGN)));
 
 /*
  * This thread's structure. Never NULL: a thread that has none yet gets one that all such threads
@@ -62,6 +64,10 @@ KC_INLINE kc_thread_t *kc__thread(void)
 kc_thread_t *kc__thread(void);
 
 #endif
+
+/* An address that no other thread and no coroutine has, aligned as above: tells threads apart that
+ * have no structure. pthread_self is aligned to eight bytes only in some C libraries. */
+const void *kc__thread_mark(void);
 
 /* What kc__thread_make does on a thread that has no structure yet. */
 kc_thread_t *kc__thread_new(void);

@@ -18,7 +18,6 @@
 #include <kcoro/sync.h>
 
 #include <errno.h>
-#include <pthread.h>
 
 enum { MOMENT = 64 }; /* looks at a lock that is taken before one stands in line */
 
@@ -44,7 +43,7 @@ uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co)
     uint64_t self = (uintptr_t)co;
 
     if (!co)
-        self = t->current != t->root ? (uintptr_t)t->current : (uint64_t)pthread_self();
+        self = t->current != t->root ? (uintptr_t)t->current : (uintptr_t)kc__thread_mark();
     KC_ASSERT((self & KC_OWNER_BITS) == 0);
     return self;
 }

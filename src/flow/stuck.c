@@ -13,7 +13,6 @@
 
 #include <kcoro/sync.h>
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -275,7 +274,7 @@ static bool awaits_thread(const graph_t *g, const kc_job_t *j)
 
     if (w && is_being_woken(w))
         return true;
-    return owner != 0 && owner != (uint64_t)pthread_self() && !job_of_owner(g, owner);
+    return owner != 0 && owner != (uintptr_t)kc__thread_mark() && !job_of_owner(g, owner);
 }
 
 bool kc__stuck_on_thread(kc_sched_t *s)

@@ -217,7 +217,7 @@ static void say_state(struct line *line, const kc_job_t *j, uint64_t word)
 
     say(line->tail, word & KC_WORD_CANCELLED ? ", CANCELLING" : ", ACTIVE");
     if ((word & KC_WORD_CANCELLED) && reason < 0)
-        say(line->tail, " (%d, %s)", reason, strerror_r(-reason, text, sizeof text));
+        say(line->tail, " (%d, %s)", reason, kc__os_error(-reason, text, sizeof text));
     else if (word & KC_WORD_CANCELLED)
         say(line->tail, " (%d)", reason);
     if (word & KC_WORD_SHIELDED)

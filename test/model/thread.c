@@ -18,6 +18,11 @@ kc_thread_t *kc__thread(void)
 }
 #endif
 
+const void *kc__thread_mark(void)
+{
+    return &kc__thread_self;
+}
+
 kc_thread_t *kc__thread_new(void)
 {
     return kc__thread_self;

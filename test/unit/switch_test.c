@@ -700,7 +700,7 @@ static void skip_without_unwind_tables(void)
 
     nested_call(trace_take, &here, 1);
     if (here.depth < 2 || here.function[1] != (uintptr_t)nested)
-        SKIP("built without -fasynchronous-unwind-tables");
+        SKIP("no unwinder, or built without -fasynchronous-unwind-tables");
 }
 
 TEST(a_backtrace_ends_at_the_start_of_the_stack)
