@@ -18,7 +18,8 @@
  * next call reports the cancellation.
  *
  * The current job is the one of the innermost open scope around the caller, else the coroutine's
- * own. Handles are reference counted; giving one up cancels nobody (kc_job_drop does).
+ * own. Handles are reference counted; giving one up cancels nobody (kc_job_drop does). NULL where a
+ * handle is needed: -EINVAL from every call that returns an int, else bad use.
  */
 #ifndef KCORO_JOB_H
 #define KCORO_JOB_H
@@ -132,7 +133,8 @@ typedef struct kc_scope {
  * the scope is born cancelled.
  *
  * Context: a job.  Suspends: begin no; end yes, and cancellation does not cut that short.
- * Returns: begin: 0; -EPERM, -EINVAL, -ENOMEM: no scope is open, do not call end. end: as kc_scope.
+ * Returns: begin: 0; -EPERM, -EINVAL, -ENOMEM: no scope is open, do not call end. end: as kc_scope;
+ *          what is not the innermost open scope of the caller is bad use, NULL is -EINVAL.
  */
 KC_API KC_WARN_UNUSED int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts);
 KC_API KC_WARN_UNUSED int kc_scope_end(kc_scope_t *s);
@@ -157,10 +159,11 @@ KC_API void kc_job_drop(kc_job_t *j);
 /* Context: anywhere.  Returns: its state now; also when its scheduler is gone. */
 KC_API kc_job_state_t kc_job_state(const kc_job_t *j);
 
-/* Context: anywhere.  Returns: 0, and in *code what kc_job_join gives; -EAGAIN: it goes on. */
+/* Context: anywhere.  Returns: 0, and in *code what kc_job_join gives; -EAGAIN: it goes on;
+ * -EINVAL: j is NULL. */
 KC_API int kc_job_result(const kc_job_t *j, int *code);
 
-/* Context: anywhere.  Returns: why it was cancelled; 0: it was not. */
+/* Context: anywhere.  Returns: why it was cancelled; 0: it was not; -EINVAL: j is NULL. */
 KC_API int kc_job_reason(const kc_job_t *j);
 
 /* Context: anywhere.  Returns: its name, as long as j is there; "": none. */
@@ -174,7 +177,8 @@ KC_API const char *kc_job_name(const kc_job_t *j);
  * Cancel: -ECANCELED: at once and j goes on; or, if j is below the job that was cancelled, so that
  *         the cancel reaches it too, when it has ended.
  * Returns: 0: COMPLETED; its code: FAILED; its reason: CANCELLED; -EDEADLK: j is the caller's own
- *          job or one above it. kc_job_join_until: -ETIMEDOUT also if it goes on at the deadline.
+ *          job or one above it; -EINVAL: j is NULL. kc_job_join_until: -ETIMEDOUT also if it goes
+ *          on at the deadline.
  */
 KC_API KC_WARN_UNUSED int kc_job_join(kc_job_t *j);
 KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
@@ -264,7 +268,8 @@ KC_API void kc_lease_release(kc_lease_t *lease);
  * A value of the coroutine's own job, which children inherit when they are launched. What a child
  * sets, its parent does not see. A key is an address of yours.
  *
- * Context: a job.  Suspends: no.  Returns: 0; -EPERM: there is no job; -ENOMEM.
+ * Context: a job.  Suspends: no.  Returns: 0; -EPERM: there is no job; -EINVAL: key is
+ * NULL; -ENOMEM.
  */
 KC_API KC_WARN_UNUSED int kc_local_set(const void *key, void *value);
 
@@ -296,7 +301,8 @@ KC_API void kc_set_payload(void *payload);
  * Context: anywhere.  Suspends, Cancel, Returns: as kc_job_join. */
 KC_API KC_WARN_UNUSED int kc_await(kc_deferred_t *d, void **payload);
 
-/* The same without waiting.  Context: anywhere.  Returns: -EAGAIN: pending; else as kc_await. */
+/* The same without waiting.  Context: anywhere.  Returns: -EAGAIN: pending, and payload is
+ * not written; else as kc_await. */
 KC_API int kc_deferred_get(kc_deferred_t *d, void **payload);
 
 /* Context: anywhere.  Returns: its state now. */
@@ -324,7 +330,7 @@ KC_API KC_WARN_UNUSED int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t
  *
  * Context: any thread.  Suspends: no.
  * Returns: 0; -EALREADY: it was completed before; -ECANCELED: it was cancelled before; -EINVAL: d
- *          is no promise.
+ *          is no promise, or NULL.
  */
 KC_API int kc_promise_complete(kc_deferred_t *d, int rc, void *payload);
 

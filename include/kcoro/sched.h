@@ -78,7 +78,8 @@ KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
  * Calls that take s must not overlap with it; calls on jobs, tokens and deferred values may.
  *
  * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
- * Returns: 0; -EDEADLK: called from one of its own coroutines; -EPERM: another thread.
+ * Returns: 0, also for NULL; -EDEADLK: called from one of its own coroutines; -EPERM: another
+ *          thread.
  */
 KC_API int kc_sched_destroy(kc_sched_t *s);
 
@@ -100,8 +101,8 @@ KC_API int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_cal
  * Pumps until kc_sched_stop, or until no task is left. A pending timer is no task.
  *
  * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
- * Returns: 0; -EPERM: elsewhere; -EDEADLK: virtual time or a seed, and every task waits for ever:
- *          who waits has been printed.
+ * Returns: 0; -EPERM: elsewhere; -EINVAL: s is NULL; -EDEADLK: virtual time or a seed, and every
+ *          task waits for ever: who waits has been printed.
  */
 KC_API KC_WARN_UNUSED int kc_sched_run(kc_sched_t *s);
 
@@ -112,7 +113,8 @@ KC_API KC_WARN_UNUSED int kc_sched_run(kc_sched_t *s);
  * is on kc_now's scale; a smaller one than before starts nothing new; virtual clocks are set to it.
  *
  * Context: the main thread, outside coroutines.  Suspends: blocks the thread.
- * Returns: the time to the next timer, counted from now; KC_FOREVER: none; -EPERM: elsewhere.
+ * Returns: the time to the next timer, counted from now; KC_FOREVER: none; -EPERM: elsewhere;
+ *          -EINVAL: s is NULL.
  */
 KC_API kc_time_t kc_sched_run_expired(kc_sched_t *s, kc_time_t now);
 
@@ -141,7 +143,7 @@ KC_API void kc_sched_stop(kc_sched_t *s);
  */
 KC_API KC_WARN_UNUSED int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts);
 
-/* Context: anywhere.  Returns: how many workers s has. */
+/* Context: anywhere.  Returns: how many workers s has; -EINVAL: s is NULL. */
 KC_API int kc_sched_workers(const kc_sched_t *s);
 
 /* Context: anywhere.  Returns: the scheduler whose thread this is; NULL: none. Borrowed. */

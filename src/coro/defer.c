@@ -64,8 +64,8 @@ void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg)
 {
     kcoro_t *co = body();
 
-    if (!fn)
-        kc__usage("KC_CLEANUP", "the function is NULL (rule J16)");
+    if (!c || !fn)
+        kc__usage("kc_cleanup_push", "the cleanup or its function is NULL (rule J16)");
     c->where = co;
     c->fn = fn;
     c->arg = arg;
@@ -76,8 +76,9 @@ void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg)
 
 void kc_cleanup_pop(kc_cleanup_t *c)
 {
+    if (!c)
+        kc__usage("kc_cleanup_pop", "the cleanup is NULL (rule J16)");
     kcoro_t *co = c->where;
-
     if (co) {
         kc_cleanup_t **link = &co->cleanups;
         while (*link && *link != c)

@@ -560,6 +560,17 @@ int kc_check(void)
     return kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
 }
 
+int kc_job_reason(const kc_job_t *j)
+{
+    if (!j)
+        return -EINVAL;
+    kc_job_t *job = kc__job_live("kc_job_reason", j);
+    kc__job_lock(job);
+    int reason = job->reason;
+    kc__job_unlock(job);
+    return reason;
+}
+
 int kc_cancel_reason(void)
 {
     kc_job_t *j = kc__job_current();

@@ -786,21 +786,13 @@ kc_job_state_t kc_job_state(const kc_job_t *j)
 
 int kc_job_result(const kc_job_t *j, int *code)
 {
+    if (!j)
+        return -EINVAL;
     if (!(kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
         return -EAGAIN;
     if (code)
         *code = kc__job_result(j);
     return 0;
-}
-
-int kc_job_reason(const kc_job_t *j)
-{
-    kc_job_t *job = kc__job_live("kc_job_reason", j);
-
-    kc__job_lock(job);
-    int reason = job->reason;
-    kc__job_unlock(job);
-    return reason;
 }
 
 const char *kc_job_name(const kc_job_t *j)

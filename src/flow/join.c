@@ -128,12 +128,12 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
 
 KC_AFTER_SWITCH int kc_job_join(kc_job_t *j)
 {
-    return join(kc__job_live("kc_job_join", j), KC_FOREVER);
+    return j ? join(kc__job_live("kc_job_join", j), KC_FOREVER) : -EINVAL;
 }
 
 KC_AFTER_SWITCH int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
 {
-    return join(kc__job_live("kc_job_join_until", j), deadline);
+    return j ? join(kc__job_live("kc_job_join_until", j), deadline) : -EINVAL;
 }
 
 /* ---- deferred values ------------------------------------------------------------------------ */
@@ -167,8 +167,8 @@ static void *payload_of(const kc_job_t *j)
 
 KC_AFTER_SWITCH int kc_await(kc_deferred_t *d, void **payload)
 {
-    kc_job_t *j = kc__job_live("kc_await", d);
-    int rc = join(j, KC_FOREVER);
+    kc_job_t *j = d ? kc__job_live("kc_await", d) : NULL;
+    int rc = j ? join(j, KC_FOREVER) : -EINVAL;
 
     if (payload)
         *payload = rc == 0 ? payload_of(j) : NULL;
@@ -177,8 +177,9 @@ KC_AFTER_SWITCH int kc_await(kc_deferred_t *d, void **payload)
 
 int kc_deferred_get(kc_deferred_t *d, void **payload)
 {
+    if (!d)
+        return -EINVAL;
     kc_job_t *j = kc__job_live("kc_deferred_get", d);
-
     if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
         return -EAGAIN;
     int rc = kc__job_result(j);
@@ -222,9 +223,9 @@ void kc_deferred_release(kc_deferred_t *d)
 
 int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
 {
-    kc_job_t *j = kc__job_live("kc_promise_complete", d);
+    kc_job_t *j = d ? kc__job_live("kc_promise_complete", d) : NULL;
 
-    if (!(kc__job_flags(j) & KC_JOB_PROMISE))
+    if (!j || !(kc__job_flags(j) & KC_JOB_PROMISE))
         return -EINVAL;
     uint64_t word = kc__job_lock(j);
     if (word & (KC_WORD_CLOSED | KC_WORD_CANCELLED)) { /* a cancel closes it in a moment */

@@ -124,8 +124,8 @@ int kc_local_set(const void *key, void *value)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
 
-    if (!co)
-        return -EPERM;
+    if (!key || !co)
+        return key ? -EPERM : -EINVAL;
     kc_job_t *own = kc__job_own(co);
     kc_job_ext_t *ext = kc__job_ext(own);
     if (ext && set_again(own, ext, key, value))

@@ -130,16 +130,17 @@ static kcoro_t *innermost(kc_scope_t *s)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
 
-    if (!s || !s->job || !co || co->task != &s->job->task)
+    if (!s->job || !co || co->task != &s->job->task)
         kc__usage("kc_scope_end", "it is not the innermost open scope of the caller (rule J25)");
     return co;
 }
 
 KC_AFTER_SWITCH int kc_scope_end(kc_scope_t *s)
 {
+    if (!s)
+        return -EINVAL;
     kcoro_t *co = innermost(s);
     int rc = kc__scope_close(co, s, 0);
-
     s->job = NULL;
     return rc;
 }

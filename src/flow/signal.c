@@ -354,7 +354,8 @@ kc_sigset_t kc_signal_state(const kc_signal_t *s)
 
 kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
 {
-    kc_sigset_t new = bits & ~(kc_signal_state(s) & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
+    kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_emit", s)->state); /* S2 */
+    kc_sigset_t new = bits & ~(state & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
 
     return new ? emit(s, new, KC_SIG_NONE) : KC_SIG_NONE;
 }

@@ -492,16 +492,6 @@ TEST_ABORTS(the_state_of_null_aborts, "kc_job_state: the job is NULL")
     kc_job_state(NULL);
 }
 
-TEST_ABORTS(joining_null_aborts, "kc_job_join")
-{
-    (void)!kc_job_join(NULL);
-}
-
-TEST_ABORTS(awaiting_null_aborts, "kc_await")
-{
-    (void)!kc_await(NULL, NULL);
-}
-
 TEST_ABORTS(cancelling_null_aborts, "kc_job_cancel: the job is NULL")
 {
     kc_job_cancel(NULL, 0);
