@@ -56,8 +56,9 @@ typedef int32_t kc_affinity_t;
 #define KC_WORKER_AT(i) ((i) + 1)
 
 /*
- * Makes a scheduler and starts its workers. The calling thread becomes its main thread. NULL opts
- * mean all defaults.
+ * Makes a scheduler and starts its workers. The calling thread becomes its main thread, and must
+ * destroy it before it ends: a thread that does not is bad use (the end of the process is no end of
+ * a thread). NULL opts mean all defaults.
  *
  * Context: outside coroutines.  Suspends: no.
  * Returns: 0; -EINVAL: out is NULL, flags that do not exist, more than KC_MAX_WORKERS workers, a

@@ -4,7 +4,8 @@
  *
  * Made at a thread's first use of the library, given back by a thread-specific-data destructor
  * when the thread ends. Coroutines that a thread leaves behind suspended can never run again
- * (nobody else owns them); their memory stays.
+ * (nobody else owns them); their memory stays. A scheduler that it leaves behind would go on
+ * without its main thread, and nobody may destroy it: that is bad use.
  *
  * ORDER    id  site            operation     pairs with   carries; what breaks if weaker
  *          -   serials, ids    add_relaxed   itself       a unique number, no other data
@@ -68,6 +69,14 @@ static void thread_end(void *arg)
     if (t->current != t->root)
         kc__die("a thread ended inside coroutine %llu \"%s\" (rule C4)",
                 (unsigned long long)t->current->id, t->current->name);
+    if (t->worker && !t->ends) {
+        t->ends = true; /* another destructor may destroy it yet: we come again after them */
+        if (pthread_setspecific(key, t) == 0)
+            return;
+    }
+    if (t->worker)
+        kc__die("a thread ended that has made a scheduler: kc_sched_destroy was not called "
+                "(rule S10)");
     kc__thread_self = &nobody;
     thread_free(t);
 }

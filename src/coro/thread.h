@@ -17,6 +17,7 @@ typedef struct kc_thread {
     const void *left_from;    /* O  where the last to wait would have returned, see switch.h   */
     uint32_t serial;          /* I  from 1, never reused: who owns a coroutine                */
     bool has_main;            /* O  kcoro_create_main was called: root is visible             */
+    bool ends;                /* O  its destructors run                                       */
     const char *create_error; /* O                                                            */
     uint64_t next_id, end_id; /* O  numbers for coroutines that this thread may give out      */
     void *low;                /* I  the thread's own stack, known only if a tool asks for it  */
