@@ -10,6 +10,12 @@
  * kc_sched_run_expired and kc_sched_poll. A task that has not started yet owns no stack; idle
  * workers take such tasks from each other. A task that has started stays on its thread, unless it
  * hops. Several schedulers may live in one process, on different threads.
+ *
+ * fork: a child of a process with schedulers has a copy of their memory and none of their threads.
+ * It may only exec or _exit: every call there that needs a scheduler (what launches, waits, yields
+ * or pumps, and the end of a body) prints one line and aborts; so does kc_run. Locks that nobody
+ * else has may be used until then. Once all schedulers are destroyed, a child may make its own. The
+ * library installs no fork handlers; it has the kernel wipe a page in the child (Linux 4.14 on).
  */
 #ifndef KCORO_SCHED_H
 #define KCORO_SCHED_H

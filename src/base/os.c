@@ -41,6 +41,10 @@ enum {
 #ifndef MADV_GUARD_INSTALL
 #define MADV_GUARD_INSTALL 102
 #endif
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#define MADV_KEEPONFORK 19
+#endif
 #ifndef SYS_process_madvise
 #define SYS_process_madvise 440
 #endif
@@ -142,6 +146,19 @@ void kc__os_trim(void *p, size_t size)
 {
     /* Locked pages refuse; they then stay resident, which is what locking asks for. */
     (void)madvise(p, size, MADV_DONTNEED);
+}
+
+void kc__os_wipe_on_fork(void *p, size_t size, bool wipe)
+{
+    int saved = errno;
+
+    (void)madvise(p, size, wipe ? MADV_WIPEONFORK : MADV_KEEPONFORK);
+    errno = saved;
+}
+
+int kc__os_process(void)
+{
+    return getpid();
 }
 
 /*

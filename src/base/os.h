@@ -32,6 +32,13 @@ void kc__os_unmap(void *p, size_t size);
 /* Gives the pages back; the range stays mapped and reads as zero. */
 void kc__os_trim(void *p, size_t size);
 
+/* In a forked child these pages, of memory of ours, read as zero; false: no longer so. What the
+ * kernel cannot do (before Linux 4.14) is left undone. */
+void kc__os_wipe_on_fork(void *p, size_t size, bool wipe);
+
+/* This process: another one in a forked child. */
+int kc__os_process(void);
+
 enum { KC_GUARD_MAX = 64 }; /* guards in one call */
 
 /* How stack guards are made here, found out once by trying. */

@@ -249,14 +249,23 @@ KC_AFTER_SWITCH void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *en
     }
 }
 
+/* The body has failed, or has something to clean up: not in a forked child, where the end of a body
+ * is found out only when it has left. */
+static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
+{
+    kc__sched_check_process(kc__job_sched(j));
+    if (rc != 0)
+        kc__job_settle(j, rc);
+    if (co->cleanups)
+        kc__job_clean_up(j, co, NULL);
+}
+
 /* What is to be done on the stack of a body that has returned, or is unwound. */
 KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
-    if (kc_unlikely(rc != 0))
-        kc__job_settle(j, rc);
-    if (kc_unlikely(co->cleanups != NULL))
-        kc__job_clean_up(j, co, NULL);
+    if (kc_unlikely(rc != 0 || co->cleanups != NULL))
+        body_ends_with(j, co, rc);
     if (kc_unlikely(j->task.held > 0) && j->task.held != KC_HELD_MANY)
         kc__usage("end of a body", "it still holds a lock (rule Y3)");
 }

@@ -804,6 +804,6 @@ const char *kc_job_name(const kc_job_t *j)
 
 bool kc_job_cancel(kc_job_t *j, int reason)
 {
-    return kc__job_cancel(kc__job_live("kc_job_cancel", j), reason ? reason : -ECANCELED,
-                          KC_BY_REQUEST);
+    kc__sched_check_process(kc__job_sched(kc__job_live("kc_job_cancel", j)));
+    return kc__job_cancel(j, reason ? reason : -ECANCELED, KC_BY_REQUEST);
 }

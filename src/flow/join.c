@@ -107,6 +107,8 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
 
     if (co && is_above(j, kc__job_of(co->task)))
         return -EDEADLK;
+    if (kc_unlikely(!co) && !(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
+        kc__sched_check_process(kc__job_sched(j));
     if (co && kc_unlikely(kc__job_stopped(kc__job_of(co->task))))
         return join_cancelled(j, co);
     if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */

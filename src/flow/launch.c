@@ -89,6 +89,7 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
     *s = o->sched ? o->sched : kc__job_sched(above);
     if (!kc__sched_has(*s, o->affinity))
         return -EINVAL;
+    kc__sched_check_process(*s);
     if (borrows_sched(o) && !kc__job_hold(o->parent))
         return -ESHUTDOWN;
     bool detached = o->flags & KC_JOB_DETACHED;

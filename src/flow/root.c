@@ -226,6 +226,7 @@ int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
 {
     if (!s || !fn || !kc__sched_has(s, where))
         return -EINVAL;
+    kc__sched_check_process(s);
     kc_task_t *task = kc__roots_make(s, where, fn, arg, NULL, NULL);
     if (!task)
         return -ENOMEM;
@@ -253,6 +254,7 @@ int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *ca
     for (size_t i = 0; i < n; i++)
         if (!calls[i].fn)
             return -EINVAL;
+    kc__sched_check_process(s);
     for (size_t i = 0; i < n; i++) {
         kc_task_t *task = kc__roots_make(s, where, calls[i].fn, calls[i].arg, NULL, NULL);
         if (!task) {

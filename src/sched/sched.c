@@ -34,6 +34,7 @@
 
 enum { MAIN_BIT = KC_IDLE_MEMBERS - 1 };
 
+static KC_ATOMIC(uint64_t) live; /* A  schedulers that there are; above that, their process */
 static pthread_mutex_t old_lock = PTHREAD_MUTEX_INITIALIZER;
 static kc_sched_t *old_scheds; /* L(old_lock) */
 enum {
@@ -225,6 +226,23 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     return NULL;
 }
 
+void kc__sched_forked(void)
+{
+    kc__usage("fork", "a child of a process with schedulers may only exec or _exit (rule O10)");
+}
+
+/* One scheduler more is about to come, or, by 1, has come. In a child of a process that had some
+ * there can be none. */
+static void comes_alive(uint32_t more)
+{
+    uint64_t seen = kc_load_relaxed(&live), process = (uint64_t)kc__os_process() << 32;
+
+    do
+        if ((uint32_t)seen > 0 && seen - (uint32_t)seen != process)
+            kc__sched_forked();
+    while (!kc_cas_relaxed(&live, &seen, process + (uint32_t)seen + more));
+}
+
 int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
 {
     static const kc_sched_opts_t defaults;
@@ -233,6 +251,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     int rc = out ? check_opts(opts) : -EINVAL;
     if (rc < 0)
         return rc;
+    comes_alive(0);
     kc_thread_t *t = kc__thread_make();
     if (!t)
         return -ENOMEM;
@@ -255,6 +274,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
         sched_retire(s);
         return rc;
     }
+    comes_alive(1);
     *out = s;
     return 0;
 }
@@ -266,6 +286,7 @@ static bool may_pump(kc_sched_t *s)
 {
     kc_thread_t *t = kc__thread();
 
+    kc__sched_check_process(s);
     return t->worker == s->main && t->current == t->root && !s->pumping;
 }
 
@@ -530,6 +551,7 @@ int kc_sched_fd(kc_sched_t *s)
 {
     if (!s)
         return -EINVAL;
+    kc__sched_check_process(s);
     if (kc__worker() != s->main)
         return -EPERM;
     if (s->fd >= 0)
@@ -555,6 +577,7 @@ void kc_sched_stop(kc_sched_t *s)
 {
     if (!s)
         kc__usage("kc_sched_stop", "the scheduler is NULL (rule S8)");
+    kc__sched_check_process(s);
     kc_store_relaxed(&s->stop, 1);
     kc__worker_wake(s->main);
 }
@@ -563,6 +586,7 @@ int kc_sched_destroy(kc_sched_t *s)
 {
     if (!s)
         return 0;
+    kc__sched_check_process(s);
     kc_thread_t *t = kc__thread();
     if (t->worker && t->worker->sched == s && (t->current != t->root || s->pumping))
         return -EDEADLK;
@@ -584,6 +608,7 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__sight.end_trace(s);
     t->worker = NULL;
     sched_retire(s);
+    kc_add_relaxed(&live, UINT64_MAX); /* one less */
     return 0;
 }
 

@@ -138,7 +138,8 @@ enum {
     KC_CARE_ORACLE = 1, /* every choice is the seed's             */
     KC_CARE_ONCE = 2,   /* who yields stays for the next pump     */
     KC_CARE_TRACE = 4,  /* a trace is written                     */
-    KC_CARE_TOOLS = 8   /* a sanitizer or Valgrind follows stacks */
+    KC_CARE_TOOLS = 8,  /* a sanitizer or Valgrind follows stacks */
+    KC_CARE_FORKED = 16 /* this is a forked child: nothing goes on here (O10) */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
@@ -155,7 +156,6 @@ struct kc_worker {
     KC_ATOMIC(kcoro_t *) running; /* A  the job's coroutine that it runs; NULL: none      */
     KC_ATOMIC(uint64_t) turns;    /* A  coroutines that it has gone on with               */
     kc_queue_t ready;             /* O  coroutines that may run                           */
-    KC_ATOMIC(uint32_t) care;     /* A  KC_CARE_*; 0: most turns take a few instructions  */
     uint32_t credit;              /* O  what may be done without waiting until others run */
     uint64_t look_turn;           /* O  the turn that looks at the timers; see worker.c   */
 
@@ -183,8 +183,11 @@ struct kc_worker {
     kc_task_t *apart;     /* I  the same for detached jobs                                     */
     pthread_t thread;     /* M                                                                */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
+    /* From here on it reads as zero in a forked child: this is where a page begins. */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
+    KC_ATOMIC(uint32_t)
+    care;            /* A  KC_CARE_*, of which FORKED is 1 as long as it is not so        */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
 };
 
@@ -294,7 +297,23 @@ KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
 
 KC_INLINE bool kc__worker_cares(const kc_worker_t *w, uint32_t for_what)
 {
-    return kc_load_relaxed(&w->care) & for_what;
+    return (kc_load_relaxed(&w->care) ^ KC_CARE_FORKED) & for_what;
+}
+
+/* Says that this is a forked child, and aborts. */
+_Noreturn KC_COLD void kc__sched_forked(void);
+
+/* A call needs s, or the thread w: its process must be this one. A turn finds out by what it has to
+ * think of, and only then asks. */
+KC_INLINE void kc__worker_check_process(const kc_worker_t *w)
+{
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_FORKED)))
+        kc__sched_forked();
+}
+
+KC_INLINE void kc__sched_check_process(const kc_sched_t *s)
+{
+    kc__worker_check_process(s->main);
 }
 
 /* The number of the next turn, on w's thread. */
@@ -379,8 +398,9 @@ void kc__task_submit(kc_task_t *task);
 /* The same on w's thread for one that any worker of w's scheduler may start. */
 KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
 {
-    if (kc_unlikely(!w->works || kc__worker_cares(w, KC_CARE_ORACLE) || w->sched->workers > 0 ||
-                    kc_load_relaxed(&w->sched->outside) || kc__deque_push(&w->deque, task) != 0))
+    if (kc_unlikely(!w->works || kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED) ||
+                    w->sched->workers > 0 || kc_load_relaxed(&w->sched->outside) ||
+                    kc__deque_push(&w->deque, task) != 0))
         kc__task_submit(task);
 }
 

@@ -292,6 +292,7 @@ int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_
 {
     if (delay < 0 || !s)
         return -EINVAL;
+    kc__sched_check_process(s);
     kc_time_t now = kc__sched_now(s);
     return schedule(s, delay > KC_FOREVER - now ? KC_FOREVER : now + delay, 0, where, fn, arg,
                     out);
@@ -302,6 +303,7 @@ int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where,
 {
     if (interval <= 0 || !s)
         return -EINVAL;
+    kc__sched_check_process(s);
     return schedule(s, kc__sched_now(s), interval, where, fn, arg, out);
 }
 

@@ -23,6 +23,10 @@
  *          ready waits for more than a bounded number of switches: not for those that keep
  *          yielding, waking each other, or spawning.
  *
+ *          In a forked child none of it goes on (O10). To find that out costs a turn nothing: what
+ *          it has to think of (care) lies in a page that the kernel wipes in the child, and zero
+ *          means there that this is one.
+ *
  * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
  *          W1  injector_taken  cas_acq_rel    W2          one worker at a time empties the injector
  *          W2  injector_taken  store_release  W1
@@ -95,6 +99,7 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 
 void kc__worker_send(kc_worker_t *w, kc_block_t *block)
 {
+    kc__worker_check_process(w);
     if (kc__mpsc_push(&w->inbox, &block->link))
         kc__worker_wake(w);
 }
@@ -112,6 +117,7 @@ void kc__task_submit(kc_task_t *task)
     kc_worker_t *me = kc__worker();
     kc_worker_t *to = kc__sched_place(s, task->where);
 
+    kc__sched_check_process(s);
     if (me && me->sched == s && (to == me || (!to && me->works))) {
         kc__worker_keep_fresh(me, task);
         kc__worker_tell_host(me);
@@ -420,6 +426,7 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
     bool fresh_first = turn % FRESH_EVERY == 0, own = on_own_stack();
     kcoro_t *co;
 
+    kc__worker_check_process(w);
     if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
     if (own)
@@ -460,7 +467,7 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
 {
-    return turn_without(w, KC_CARE_ORACLE);
+    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED);
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -579,6 +586,7 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
+    kc__worker_check_process(w);
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_ONCE)))
         kc__queue_push(&w->sched->again, &co->block);
     else
@@ -642,7 +650,8 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || is_look_due(w, kc__worker_next_turn(w)) || !kc__mpsc_empty(&w->inbox) ||
-        kc__worker_cares(w, KC_CARE_ORACLE) || !kc__worker_has_fresh(w) || kc__worker_stopped(w))
+        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED) || !kc__worker_has_fresh(w) ||
+        kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
     if (!task)
@@ -792,28 +801,42 @@ void *kc__worker_main(void *arg)
     return NULL;
 }
 
+/* What of a worker comes before the page that is wiped in a forked child, in whole pages. */
+static size_t kept_size(void)
+{
+    return kc__align_up(offsetof(kc_worker_t, awake), kc__os_page_size());
+}
+
+static void memory_free(kc_worker_t *w)
+{
+    kc__os_wipe_on_fork(&w->awake, kc__os_page_size(), false); /* it will be somebody else's */
+    kc__free((char *)&w->awake - kept_size());
+}
+
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
 {
-    kc_worker_t *w = kc__alloc_aligned(KC_CACHE_LINE, sizeof *w);
+    size_t page = kc__os_page_size(), kept = kept_size();
+    char *memory = kc__alloc_aligned(page, kept + page);
 
-    if (!w)
+    if (!memory)
         return NULL;
+    kc_worker_t *w = (kc_worker_t *)(void *)(memory + kept - offsetof(kc_worker_t, awake));
+    kc__os_wipe_on_fork(memory + kept, page, true);
     w->sched = s;
     w->index = index;
     w->bit = bit;
     w->bits = kc__idle_bit(bit) | (index == KC_MAIN ? kc__idle_bit(KC_OUTSIDE_BIT) : 0);
     kc__mpsc_init(&w->inbox);
-    if (kc__deque_init(&w->deque, 256) != 0) {
-        kc__free(w);
-        return NULL;
-    }
-    return w;
+    if (kc__deque_init(&w->deque, 256) == 0)
+        return w;
+    memory_free(w);
+    return NULL;
 }
 
 void kc__worker_reset(kc_worker_t *w)
 {
     kc_store_relaxed(&w->turns, 0);
-    kc_store_relaxed(&w->care, kc__tools ? KC_CARE_TOOLS : 0);
+    kc_store_relaxed(&w->care, KC_CARE_FORKED ^ (kc__tools ? KC_CARE_TOOLS : 0));
     w->credit = KC_CREDIT;
     w->starts = 0;
     w->hops = 0;
@@ -841,5 +864,5 @@ void kc__worker_free(kc_worker_t *w)
     if (!w)
         return;
     kc__deque_destroy(&w->deque);
-    kc__free(w);
+    memory_free(w);
 }

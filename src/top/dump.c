@@ -360,6 +360,7 @@ int kc_dump(kc_sched_t *s, FILE *to)
 
     if (!s || !to)
         return -EINVAL;
+    kc__sched_check_process(s);
     struct dump *d = kc__alloc(sizeof *d);
     if (!d)
         return -ENOMEM;

@@ -7,6 +7,9 @@
  *          nobody says so, and all are one.
  */
 #include "coro/thread.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
 
 static kc_thread_t any;
 __thread kc_thread_t *kc__thread_self __attribute__((used)) = &any;
@@ -26,4 +29,10 @@ const void *kc__thread_mark(void)
 kc_thread_t *kc__thread_new(void)
 {
     return kc__thread_self;
+}
+
+/* No model forks. */
+void kc__sched_forked(void)
+{
+    abort();
 }

@@ -383,6 +383,7 @@ static void reset_of(int workers, int users)
     s.sched.main = &main_worker;
     s.sched.workers = workers;
     kc__mpsc_init(&main_worker.inbox);
+    kc_store_relaxed(&main_worker.care, KC_CARE_FORKED); /* it is not */
     s.sched.hub = kc__hub_new(&s.sched);
     model_name(&s.sched.closing, "closing");
     model_name(&s.sched.arrived, "arrived");
