@@ -198,11 +198,16 @@ static bool needs_notice(const kc_job_t *j, uint64_t word)
            kc_load_acquire(&j->task.worker) != kc__worker(); /* X1 */
 }
 
-/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. */
+/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. The body
+ * is stopped before handlers run: they may take in what was sent to this thread, and then a body
+ * that may migrate is no longer where it was when it was decided whether it needs a notice. */
 static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, bool notice)
 {
     uint32_t flags = kc__job_flags(j);
 
+    if ((fresh & KC_WORD_STOP) && !notice &&
+        (was & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY)
+        stop_body(j);
     if (tells)
         kc__news_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
@@ -210,9 +215,6 @@ static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, 
             kc__group_ends(j);
     } else if (notice) {
         kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X1 */
-    } else if ((fresh & KC_WORD_STOP) &&
-               (was & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY) {
-        stop_body(j);
     }
 }
 

@@ -408,3 +408,92 @@ TEST(a_cancel_finds_those_who_are_being_moved)
     }
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
+
+/* ---- a handler that lets one be moved -------------------------------------------------------- */
+
+struct moved {
+    kc_sched_t *sched;
+    kc_job_t *job;
+    kc_event_t first, second;
+    count_t waits, left, woken, cleans, held;
+    int rc;
+};
+
+/* Main takes in what was sent to it, and with it the job, which goes to the worker that has woken
+ * it: there it waits for the second event, in its cleanup. */
+static void takes_the_inbox(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    struct moved *m = arg;
+
+    CHECK_EQ(kc_schedule_delayed(m->sched, KC_SEC(1000), KC_MAIN, ends_at_once, NULL, NULL), 0);
+    while (!get(&m->cleans) || kc_load_relaxed(&m->job->task.kind) != KC_WAIT_EVENT)
+        sched_yield();
+}
+
+static void waits_in_a_shield(void *arg)
+{
+    struct moved *m = arg;
+
+    set(&m->cleans, 1);
+    m->rc = kc_event_wait(&m->second);
+}
+
+static int is_moved_by_a_handler(void *arg)
+{
+    struct moved *m = arg;
+
+    CHECK_EQ(kc_worker_index(), KC_MAIN);
+    CHECK(kc_slot_on(kc_current_slot(), KC_SIG_TERMINATE, takes_the_inbox, m));
+    KC_CLEANUP(waits_in_a_shield, m);
+    set(&m->waits, 1);
+    return kc_event_wait(&m->first);
+}
+
+/* Nobody but main may begin the job meanwhile. */
+static int wakes_from_a_worker(void *arg)
+{
+    struct moved *m = arg;
+
+    set(&m->held, 1);
+    while (!get(&m->left))
+        sched_yield();
+    kc_event_set(&m->first);
+    set(&m->woken, 1);
+    return 0;
+}
+
+static int cancels_who_has_been_woken(void *arg)
+{
+    struct moved *m = arg;
+    kc_launch_opts_t opts = { .flags = KC_JOB_MIGRATE };
+
+    kc_job_t *waker = launch_on(m->sched, wakes_from_a_worker, m, KC_WORKER_AT(0), 0);
+    while (!get(&m->held))
+        sched_yield();
+    CHECK_EQ(kc_launch_job(is_moved_by_a_handler, m, &opts, &m->job), 0);
+    while (!get(&m->waits))
+        CHECK_EQ(kc_yield(), 0);
+    set(&m->left, 1);
+    while (!get(&m->woken))
+        sched_yield(); /* it lies in the inbox, which nobody looks at */
+    CHECK(kc_job_cancel(m->job, 0));
+    kc_event_set(&m->second);
+    CHECK_EQ(kc_job_join(m->job), -ECANCELED);
+    kc_job_release(m->job);
+    has_ended(waker);
+    return 0;
+}
+
+TEST(a_handler_may_let_the_job_be_moved_that_is_being_cancelled)
+{
+    struct moved m = { 0 };
+
+    CHECK_EQ(kc_sched_create(
+                 &(kc_sched_opts_t){ .workers = 1, .flags = KC_SCHED_MAIN_WORKS }, &m.sched),
+             0);
+    kc_job_t *j = launch_on(m.sched, cancels_who_has_been_woken, &m, KC_MAIN, 0);
+    CHECK_EQ(kc_sched_run(m.sched), 0);
+    has_ended(j);
+    CHECK_EQ(m.rc, 0); /* nothing cuts short what waits in a shield */
+    CHECK_EQ(kc_sched_destroy(m.sched), 0);
+}
