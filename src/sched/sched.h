@@ -466,7 +466,8 @@ uint64_t kc__worker_random(kc_worker_t *w);
  * start there at once; NULL: the caller should leave. */
 kc_task_t *kc__worker_next_body(kc_worker_t *w);
 
-/* It cannot after all: it stays the next one to be started. */
+/* It cannot start here and now after all: it stays the next one to be started, and others may take
+ * what is for any worker. */
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
 /* The caller's body is over: what is ready goes on, and buries it. tells: functions of the user's

@@ -662,7 +662,12 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w)
 
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task)
 {
-    kc__queue_push_front(&w->fresh, &task->block);
+    bool anybodys = task->where == KC_WORKER && w->works && !kc__worker_cares(w, KC_CARE_ORACLE);
+
+    if (!anybodys || kc__deque_push(&w->deque, task) != 0)
+        kc__queue_push_front(&w->fresh, &task->block);
+    else if (w->sched->workers > 0)
+        kc__sched_wake_any(w->sched); /* who has searched meanwhile has not seen it */
 }
 
 /* On the next stack: the task's own is at rest for good. */

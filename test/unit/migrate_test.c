@@ -488,8 +488,8 @@ TEST(a_handler_may_let_the_job_be_moved_that_is_being_cancelled)
 {
     struct moved m = { 0 };
 
-    CHECK_EQ(kc_sched_create(
-                 &(kc_sched_opts_t){ .workers = 1, .flags = KC_SCHED_MAIN_WORKS }, &m.sched),
+    CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 1, .flags = KC_SCHED_MAIN_WORKS },
+                             &m.sched),
              0);
     kc_job_t *j = launch_on(m.sched, cancels_who_has_been_woken, &m, KC_MAIN, 0);
     CHECK_EQ(kc_sched_run(m.sched), 0);

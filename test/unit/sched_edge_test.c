@@ -187,6 +187,61 @@ TEST(work_for_anybody_is_found_while_another_worker_blocks)
     end(s);
 }
 
+/* One whose turn had come, and that needs a stack of its own, was put back. */
+static KC_ATOMIC(int) begun, free_to_go;
+
+static int holds_its_worker(void *arg)
+{
+    kc_store_release((KC_ATOMIC(int) *)arg, 1);
+    while (!kc_load_acquire(&free_to_go))
+        kc__relax();
+    return 0;
+}
+
+static int begins_on(void *arg)
+{
+    *(int *)arg = kc_worker_index();
+    kc_store_release(&begun, 1);
+    return 0;
+}
+
+static int does_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int computes_after_a_child(void *arg)
+{
+    kc_launch_opts_t named = { .name = "needs a stack of its own" };
+    kc_deferred_t *d = NULL;
+
+    CHECK_EQ(kc_launch_job(begins_on, arg, &named, NULL), 0);
+    CHECK_EQ(kc_async(does_nothing, NULL, &d), 0);
+    CHECK_EQ(kc_await(d, NULL), 0); /* it has ended here, and we go on at once */
+    CHECK_EQ(kc_load_acquire(&begun), 0);
+    kc_deferred_release(d);
+    kc_store_release(&free_to_go, 1);
+    while (!kc_load_acquire(&begun)) /* this worker never starts it */
+        kc__relax();
+    return 0;
+}
+
+TEST(what_any_worker_may_start_and_was_put_back_is_still_found_by_others)
+{
+    kc_sched_t *s = make(2, 0);
+    int where = -1;
+
+    kc_store_release(&flag, 0);
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(1), holds_its_worker, &flag), 0);
+    while (!kc_load_acquire(&flag))
+        kc__relax();
+    CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), computes_after_a_child, &where), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(where, 1);
+    end(s);
+}
+
 /* ---- tasks are not bare coroutines --------------------------------------------------------- */
 
 static KC_ATOMIC(kcoro_t *) sleeper;
