@@ -103,7 +103,8 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
  *          dispose is shielded as cleanups are, and may not suspend; -EINVAL: no such place or
  *          flag, a negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or
  *          current job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or
- *          is a closed group; -ENOMEM.
+ *          is a closed group; -ENOMEM: no memory, or a stack that is larger than the address space
+ *          or its limit (RLIMIT_AS).
  * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,

@@ -70,7 +70,8 @@ typedef int32_t kc_affinity_t;
  * Returns: 0; -EINVAL: out is NULL, flags that do not exist, more than KC_MAX_WORKERS workers, a
  *          seed or virtual time together with workers; -EPERM: inside a coroutine, or this thread
  *          is the main thread of another scheduler already; -ENOMEM, -EAGAIN: no memory or
- *          threads; nothing is left behind.
+ *          threads, or a stack_size that is larger than the address space or its limit
+ *          (RLIMIT_AS); nothing is left behind.
  */
 KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
 

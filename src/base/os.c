@@ -24,7 +24,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -270,6 +272,19 @@ const char *kc__os_error(int error, char *buffer, size_t size)
 size_t kc__os_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+size_t kc__os_address_space(void)
+{
+    uintptr_t top = (uintptr_t)getauxval(AT_RANDOM); /* near the end of the first stack, the top */
+    size_t all = SIZE_MAX / 2 + 1;
+    struct rlimit limit;
+
+    while (all / 2 > top && top > 0)
+        all /= 2;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < all)
+        all = (size_t)limit.rlim_cur;
+    return all;
 }
 
 int64_t kc__os_now(void)

@@ -67,6 +67,9 @@ const char *kc__os_error(int error, char *buffer, size_t size);
 
 size_t kc__os_page_size(void);
 
+/* No mapping can ever be larger: the addresses of a process, or its limit on them (RLIMIT_AS). */
+size_t kc__os_address_space(void);
+
 /* CLOCK_MONOTONIC, in nanoseconds. */
 int64_t kc__os_now(void);
 

@@ -34,6 +34,8 @@
  */
 #include "coro/stack.h"
 
+#include "coro/sanitize.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -364,6 +366,16 @@ bool kc__stack_cool(kc_cool_t when)
 }
 
 /* ---- get and put --------------------------------------------------------------------------- */
+
+bool kc__stack_fits_alone(size_t size)
+{
+    size_t space = kc__os_address_space();
+    size_t extra = 2 * kc__os_page_size(); /* its guard, and what rounding adds */
+
+    if (kc__tools & KC_TOOL_ASAN) /* see coro_new */
+        size = size < SIZE_MAX / 4 ? size * 4 : SIZE_MAX;
+    return space > extra && size <= space - extra;
+}
 
 static int get_alone(size_t size, kc_stack_t *out)
 {

@@ -15,6 +15,7 @@ enum {
     KC_STACK_DEFAULT = 64 * 1024,
     KC_STACK_SHIFT = 14,   /* the smallest class is 16 KiB                                      */
     KC_STACK_CLASSES = 10, /* up to 8 MiB; anything larger is mapped and unmapped by itself     */
+    KC_STACK_LARGEST = 1 << (KC_STACK_SHIFT + KC_STACK_CLASSES - 1), /* of those in a class     */
     KC_STACK_CACHE = 64, /* warm stacks of a class that a thread keeps                          */
     KC_STACK_SMALL = 2,  /* 64 KiB: the largest class of which a thread keeps so many           */
     KC_STACK_STEPS = 32, /* places where the first frame may be, see kc__stack_top              */
@@ -60,6 +61,14 @@ KC_INLINE unsigned kc__stack_class(size_t size)
     size_t last = size - (size > 0);
 
     return 63 - (unsigned)__builtin_clzll(last >> (KC_STACK_SHIFT - 1) | 1);
+}
+
+KC_COLD bool kc__stack_fits_alone(size_t size);
+
+/* False: the address space has no room for so large a stack, whatever is given back. */
+KC_INLINE bool kc__stack_fits(size_t size)
+{
+    return kc_likely(size <= KC_STACK_LARGEST) || kc__stack_fits_alone(size);
 }
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */

@@ -107,7 +107,7 @@ static int check(const kc_launch_opts_t *o)
 {
     if ((o->flags & ~(uint32_t)KC_JOB_PUBLIC) || o->timeout < 0 || o->grace < 0)
         return -EINVAL;
-    return 0;
+    return kc_likely(kc__stack_fits(o->stack)) ? 0 : -ENOMEM;
 }
 
 /* KC_JOB_NOW runs on the caller's thread, in a job (J20). */

@@ -86,7 +86,9 @@ static int check_opts(const kc_sched_opts_t *opts)
         return -EINVAL;
     if (opts->workers < KC_NO_WORKERS || opts->workers > KC_MAX_WORKERS)
         return -EINVAL;
-    return alone && opts->workers > 0 ? -EINVAL : 0;
+    if (alone && opts->workers > 0)
+        return -EINVAL;
+    return kc__stack_fits(opts->stack_size) ? 0 : -ENOMEM;
 }
 
 static int count_workers(const kc_sched_opts_t *opts)
