@@ -18,6 +18,7 @@
 #include "base/atomic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -272,6 +273,47 @@ const char *kc__os_error(int error, char *buffer, size_t size)
 size_t kc__os_page_size(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* True: there is room for a mapping of its own. Shared ones are never merged with neighbours, so
+ * each of them is one more. */
+static bool can_map(size_t size, int kind)
+{
+    void *p = mmap(NULL, size, PROT_NONE, kind | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p != MAP_FAILED)
+        munmap(p, size);
+    return p != MAP_FAILED;
+}
+
+/* Bytes of address space that the process has mapped; SIZE_MAX: not known. */
+static size_t mapped_bytes(void)
+{
+    char text[32] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return SIZE_MAX;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 ? strtoull(text, NULL, 10) * kc__os_page_size() : SIZE_MAX;
+}
+
+kc_lack_t kc__os_lack(size_t size)
+{
+    size_t page = kc__os_page_size();
+    struct rlimit limit;
+    int saved = errno;
+    kc_lack_t lack = KC_LACK_MAPPINGS;
+
+    if (!can_map(page, MAP_SHARED)) {
+        bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+        if (limited && mapped_bytes() > limit.rlim_cur - page)
+            lack = KC_LACK_ADDRESSES;
+    } else
+        lack = can_map(size, MAP_PRIVATE) ? KC_LACK_MEMORY : KC_LACK_ADDRESSES;
+    errno = saved;
+    return lack;
 }
 
 size_t kc__os_address_space(void)

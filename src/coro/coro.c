@@ -239,13 +239,10 @@ static KC_COLD kcoro_t *create_failed(kc_thread_t *t, const char *why)
     return NULL;
 }
 
-static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc)
+static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc, size_t size)
 {
     kc__block_put(&t->blocks, block);
-    return create_failed(
-        t, rc == -ENOSPC ? "the kernel's limit on mappings, vm.max_map_count, is reached: "
-                           "without guard markers (Linux 6.13) each stack needs two mappings"
-                         : "no memory or address space for a stack");
+    return create_failed(t, kc__stack_error(rc, size, &t->lack));
 }
 
 /* A CREATED coroutine that starts with these control words. NULL, and the reason is noted. */
@@ -254,8 +251,10 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
 {
     kc_block_t *block = kc__block_get(&t->blocks);
 
-    if (kc_unlikely(!block))
+    if (kc_unlikely(!block)) {
+        t->lack = KC_LACK_MEMORY;
         return create_failed(t, "no memory for a control block");
+    }
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     if (stack_size == 0)
         stack_size = KC_STACK_DEFAULT;
@@ -263,7 +262,7 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
         stack_size = stack_size < SIZE_MAX / 4 ? stack_size * 4 : SIZE_MAX;
     int rc = kc__stack_get(&t->stacks, stack_size, &co->stack);
     if (kc_unlikely(rc < 0))
-        return no_stack(t, block, rc);
+        return no_stack(t, block, rc, stack_size);
 
     block_init(co, flags, KCORO_CREATED, 0);
     co->sp = (void *)fp;

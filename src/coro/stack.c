@@ -35,6 +35,7 @@
 #include "coro/stack.h"
 
 #include "coro/sanitize.h"
+#include "coro/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -70,6 +71,7 @@ typedef struct {
     kc_stack_t warm[WARM_MAX]; /* memory that is touched as far as it is needed */
 } pool_t;
 
+static KC_ATOMIC(int) wanted;      /* A  jobs that wait for a stack                       */
 static KC_ATOMIC(int64_t) cool_at; /* A  when the next ones may be given back            */
 static KC_ATOMIC(uint32_t) hot;    /* A  bit i: pool i has more warm ones than it should keep */
 
@@ -149,6 +151,16 @@ static void slab_free(slab_t *slab)
     kc__free(slab);
 }
 
+/* A list of them, by next. */
+static void slabs_free(slab_t *slab)
+{
+    while (slab) {
+        slab_t *next = slab->next;
+        slab_free(slab);
+        slab = next;
+    }
+}
+
 /* Guards up to `count` of the raw slots. Returns how many, with the reason if there are fewer. */
 static size_t slab_make(slab_t *slab, size_t count, int *why)
 {
@@ -225,6 +237,16 @@ static size_t pool_take_cold(pool_t *pool, uint8_t sc, kc_stack_t *out, size_t c
     return n;
 }
 
+/* A slab of which nothing is in use is taken out, and comes before those in the list `idle`. */
+static slab_t *pool_retire(pool_t *pool, slab_t *slab, slab_t *idle)
+{
+    pool_unlist(pool, slab);
+    pool->cold_count -= slab->made;
+    pool->made -= slab->made;
+    slab->next = idle;
+    return slab;
+}
+
 /* Notes free slots whose pages are given back. Slabs of which nothing is in use any more are taken
  * out and returned as a list, to be unmapped outside the lock, with their page tables. */
 static slab_t *pool_put_cold(pool_t *pool, const kc_stack_t *stack, uint32_t count)
@@ -237,11 +259,7 @@ static slab_t *pool_put_cold(pool_t *pool, const kc_stack_t *stack, uint32_t cou
         slab->cold |= (uint64_t)1 << kc__stack_slot(stack[i]);
         pool_list(pool, slab);
         if (pool->cold_count > COLD_MAX && __builtin_popcountll(slab->cold) == slab->made) {
-            pool_unlist(pool, slab);
-            pool->cold_count -= slab->made;
-            pool->made -= slab->made;
-            slab->next = idle;
-            idle = slab;
+            idle = pool_retire(pool, slab, idle);
         }
     }
     return idle;
@@ -298,11 +316,7 @@ static void make_cold(pool_t *pool, kc_stack_t *stack, uint32_t count)
     pthread_mutex_lock(&pool->lock);
     slab_t *idle = pool_put_cold(pool, stack, count);
     pthread_mutex_unlock(&pool->lock);
-    while (idle) {
-        slab_t *next = idle->next;
-        slab_free(idle);
-        idle = next;
-    }
+    slabs_free(idle);
 }
 
 /* Moves the `count` oldest stacks of a pile to the warm pool or, where that is full, to the cold.
@@ -335,22 +349,20 @@ int64_t kc__stack_cool_at(void)
     return kc_likely(kc_load_relaxed(&hot) == 0) ? INT64_MAX : kc_load_relaxed(&cool_at);
 }
 
-bool kc__stack_cool(kc_cool_t when)
+void kc__stack_want(int more)
 {
-    uint32_t pools_hot = kc_load_relaxed(&hot);
+    kc_add_relaxed(&wanted, more);
+}
+
+/* The oldest of the warm ones become cold, as long as there are more than `keep`: up to
+ * COOL_AT_ONCE. True: there may be more of them. */
+static bool pool_cool(unsigned sc, size_t keep)
+{
+    pool_t *pool = &pools[sc];
     kc_stack_t stack[COOL_AT_ONCE];
 
-    if (kc_likely(pools_hot == 0))
-        return false;
-    int64_t now = when == KC_COOL_NOW ? INT64_MAX : kc__os_now();
-    if (now < kc_load_relaxed(&cool_at))
-        return false;
-    if (when == KC_COOL_BUSY)
-        kc_store_relaxed(&cool_at, now + COOL_PAUSE);
-    unsigned sc = (unsigned)__builtin_ctz(pools_hot);
-    pool_t *pool = &pools[sc];
     pthread_mutex_lock(&pool->lock);
-    size_t limit = warm_limit(sc), much = pool->warm_count > limit ? pool->warm_count - limit : 0;
+    size_t much = pool->warm_count > keep ? pool->warm_count - keep : 0;
     uint32_t n = much < COOL_AT_ONCE ? (uint32_t)much : COOL_AT_ONCE;
     for (uint32_t i = 0; i < n; i++) {
         stack[i] = pool->warm[pool->oldest];
@@ -362,7 +374,56 @@ bool kc__stack_cool(kc_cool_t when)
     pthread_mutex_unlock(&pool->lock);
     if (n > 0)
         make_cold(pool, stack, n);
+    return n < much;
+}
+
+bool kc__stack_cool(kc_cool_t when)
+{
+    uint32_t pools_hot = kc_load_relaxed(&hot);
+
+    if (kc_unlikely(kc_load_relaxed(&wanted) > 0))
+        kc__stack_cache_drain(&kc__thread()->stacks);
+    if (kc_likely(pools_hot == 0))
+        return false;
+    int64_t now = when == KC_COOL_NOW ? INT64_MAX : kc__os_now();
+    if (now < kc_load_relaxed(&cool_at))
+        return false;
+    if (when == KC_COOL_BUSY)
+        kc_store_relaxed(&cool_at, now + COOL_PAUSE);
+    unsigned sc = (unsigned)__builtin_ctz(pools_hot);
+    pool_cool(sc, warm_limit(sc));
     return true;
+}
+
+/* Unmaps the slabs of which nothing is in use. True: there was one. */
+static bool pool_unmap(pool_t *pool)
+{
+    slab_t *idle = NULL;
+
+    pthread_mutex_lock(&pool->lock);
+    for (slab_t *slab = pool->open, *next; slab; slab = next) {
+        next = slab->next;
+        if (slab->made > 0 && __builtin_popcountll(slab->cold) == slab->made)
+            idle = pool_retire(pool, slab, idle);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    bool any = idle != NULL;
+    slabs_free(idle);
+    return any;
+}
+
+/* No more can be mapped: so what nobody uses goes back, of whatever size. True: something did. */
+static KC_COLD bool reclaim(kc_stack_cache_t *cache)
+{
+    bool any = false;
+
+    kc__stack_cache_drain(cache);
+    for (unsigned sc = 0; sc < KC_STACK_CLASSES; sc++) {
+        while (pool_cool(sc, 0))
+            ;
+        any = pool_unmap(&pools[sc]) || any;
+    }
+    return any;
 }
 
 /* ---- get and put --------------------------------------------------------------------------- */
@@ -395,7 +456,7 @@ static int get_alone(size_t size, kc_stack_t *out)
     return 0;
 }
 
-int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+static int get_new(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 {
     unsigned sc = kc__stack_class(size);
 
@@ -406,6 +467,27 @@ int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
         return rc;
     *out = cache->pile[sc].stack[--cache->pile[sc].count];
     return 0;
+}
+
+int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
+{
+    int rc = get_new(cache, size, out);
+
+    return kc_unlikely(rc < 0) && reclaim(cache) ? get_new(cache, size, out) : rc;
+}
+
+const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack)
+{
+    static const char *const why[KC_LACKS] = {
+        [KC_LACK_MEMORY] = "no memory for a stack",
+        [KC_LACK_MAPPINGS] = "no mapping for a stack: the limit vm.max_map_count is reached",
+        [KC_LACK_ADDRESSES] = "no address space for a stack: see the limit RLIMIT_AS",
+    };
+
+    *lack = rc == -ENOSPC ? KC_LACK_MAPPINGS : kc__os_lack(size);
+    return rc == -ENOSPC ? "the kernel's limit on mappings, vm.max_map_count, is reached: "
+                           "without guard markers (Linux 6.13) each stack needs two mappings"
+                         : why[*lack];
 }
 
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)

@@ -101,6 +101,9 @@ KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *ou
 
 #endif
 
+/* In words, why kc__stack_get has returned rc; *lack: what was missing. */
+KC_COLD const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack);
+
 /* Nobody may run on it any more. Any thread's cache will do. */
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);
 
@@ -138,6 +141,10 @@ typedef enum {
 /* Gives the pages of a few warm stacks back, if there are more than should stay and it is time.
  * False: none for now. */
 bool kc__stack_cool(kc_cool_t when);
+
+/* So many jobs more, or fewer, wait for a stack: while there are any, the threads of schedulers
+ * keep none for themselves (kc__stack_cool). */
+void kc__stack_want(int more);
 
 /* When the next ones may be given back, on kc__os_now's clock; INT64_MAX: there are none. */
 int64_t kc__stack_cool_at(void);

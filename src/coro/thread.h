@@ -19,6 +19,7 @@ typedef struct kc_thread {
     bool has_main;            /* O  kcoro_create_main was called: root is visible             */
     bool ends;                /* O  its destructors run                                       */
     const char *create_error; /* O                                                            */
+    kc_lack_t lack;           /* O  what was missing, when there was no coroutine to be had   */
     uint64_t next_id, end_id; /* O  numbers for coroutines that this thread may give out      */
     void *low;                /* I  the thread's own stack, known only if a tool asks for it  */
     size_t size;              /* I                                                            */

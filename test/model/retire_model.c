@@ -99,6 +99,12 @@ int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 }
 
 /* coro_end has just written to the block. */
+const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack)
+{
+    (void)rc, (void)size, (void)lack;
+    return "";
+}
+
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     (void)cache;
