@@ -96,11 +96,18 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
 /*
  * The same with options, as a child of opts->parent. out: a handle; NULL: none.
  *
+ * A job gets its stack when it starts. If there is none then, it waits until others give theirs
+ * back: kc_dump and kc_metrics say so, and what is missing. If nothing else of its scheduler can
+ * run any more it ends FAILED with -ENOMEM: with virtual time or a seed at once; else when for a
+ * second no coroutine of the scheduler has run, no timer was set, no lease or promise was open, and
+ * the main thread was in a call that waits.
+ *
  * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
  * Suspends: with KC_JOB_NOW, until the child suspends or ends; one of some hundreds also until all
  *          who are ready have had a turn.
- * Returns: 0: exactly one of fn and dispose will be called, in the new job and on its stack;
- *          dispose is shielded as cleanups are, and may not suspend; -EINVAL: no such place or
+ * Returns: 0: exactly one of fn and dispose will be called, in the new job and on its stack (if
+ *          there is none: on the thread's own); dispose is shielded as cleanups are, and may not
+ *          suspend; -EINVAL: no such place or
  *          flag, a negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or
  *          current job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or
  *          is a closed group; -ENOMEM: no memory, or a stack that is larger than the address space

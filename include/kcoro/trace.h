@@ -42,6 +42,8 @@ typedef struct {
     uint64_t stacks_in_use; /* of jobs of this scheduler, now                                  */
     uint64_t stacks_pooled; /* free, in the pools that all threads of the process share, now   */
     uint64_t stacks_made;   /* in the process: in use, pooled, or kept by a thread for itself  */
+    uint64_t waiting_for_stack; /* jobs that were to start and got no stack, now: kc_dump says
+                                   which, and what is missing                                  */
 } kc_metrics_t;
 
 /* Context: anywhere, while s is there.  Suspends: no. */

@@ -45,15 +45,37 @@ static int disposes(void *arg)
     return 0;
 }
 
-/* Cancelled before it could start (J28). If it has a dispose, there is no memory for a stack. The
- * user may hear of its end, so the thread must be on its own stack. Returns as kc_task_host.start.
- */
+/* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
+static KC_COLD int lacks_stack(kc_job_t *j)
+{
+    uint64_t lack = kc__word_lack(kc__thread()->lack);
+
+    if (kc__job_change(j, lack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
+        return -EAGAIN;
+    kc__stack_want(1);
+    kc_add_relaxed(&kc__job_sched(j)->lack_count, 1);
+    return -ENOMEM;
+}
+
+/* It has got one, or needs none any more. */
+static KC_COLD void lacks_no_more(kc_job_t *j)
+{
+    kc__job_change(j, 0, KC_WORD_NO_STACK);
+    kc__stack_want(-1);
+    kc_add_relaxed(&kc__job_sched(j)->lack_count, -1u);
+}
+
+/* Cancelled before it could start (J28), or failed for want of a stack. If it has a dispose, there
+ * is no memory for a stack. The user may hear of its end, so the thread must be on its own stack.
+ * Returns as kc_task_host.start. */
 static int never_starts(const kc_thread_t *t, kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
     if (t->current != t->root)
-        return -EAGAIN;
+        return -EBUSY;
+    if (kc__job_word(j) & KC_WORD_NO_STACK)
+        lacks_no_more(j);
     if (ext && ext->dispose)
         dispose(ext, j->task.arg);
     /* From now on a message is no task to be started. */
@@ -67,10 +89,14 @@ KC_INLINE bool body_begins(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
 
-    do
-        if (kc_unlikely(seen & KC_WORD_STOP))
+    do {
+        if (kc_likely(!(seen & (KC_WORD_STOP | KC_WORD_NO_STACK))))
+            continue;
+        if (seen & KC_WORD_STOP)
             return false;
-    while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
+        lacks_no_more(j);
+        seen = kc__word_seen(&j->task);
+    } while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
     return true;
 }
 
@@ -78,6 +104,8 @@ KC_INLINE bool body_begins(kc_job_t *j)
 static void begins_to_dispose(kc_job_t *j)
 {
     j->task.fn = disposes;
+    if (kc__job_word(j) & KC_WORD_NO_STACK)
+        lacks_no_more(j);
     kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
 }
 
@@ -129,7 +157,7 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
     if (kc_likely(!stopped || has_dispose))
         co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
     if (kc_unlikely(!co))
-        return stopped ? never_starts(t, j) : -ENOMEM;
+        return stopped ? never_starts(t, j) : lacks_stack(j);
     task->co = co;
     if (kc_unlikely(stopped || !body_begins(j))) {
         if (!has_dispose) {
@@ -156,11 +184,11 @@ static int task_start(kc_task_t *task)
     uint64_t seen = kc_load_acquire(&task->word); /* B1 */
     kc_sched_t *s = t->worker->sched;
 
-    if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK))))
+    if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
         return start_with_care(task);
     kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
     if (kc_unlikely(!co))
-        return -ENOMEM;
+        return lacks_stack(j);
     task->co = co; /* before BODY can be seen */
     if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
         task->co = NULL;
@@ -169,6 +197,14 @@ static int task_start(kc_task_t *task)
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     return 0;
+}
+
+static void task_fail(kc_task_t *task, int code)
+{
+    kc_job_t *j = kc__job_of(task);
+
+    kc__job_fail(j, code, false);
+    (void)never_starts(kc__thread(), j); /* its own stack: lack.c sees to that */
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
@@ -470,6 +506,7 @@ const struct kc_coro_host kc__coro_host = {
 
 const struct kc_task_host kc__task_host = {
     .start = task_start,
+    .fail = task_fail,
     .heir = task_heir,
     .ended = task_ended,
     .message = task_message,

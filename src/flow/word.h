@@ -43,8 +43,21 @@
 #define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
 #define KC_WORD_FAILED (1ull << 48)   /* code is not 0                                          */
 #define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
+#define KC_WORD_NO_STACK                                                                          \
+    (3ull << 50) /* not started, as there was no stack: see kc__word_lack    */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
+
+/* In NO_STACK: what was missing, in bits that are not all 0. */
+KC_INLINE uint64_t kc__word_lack(kc_lack_t lack)
+{
+    return ((uint64_t)lack + 1) << 50;
+}
+
+KC_INLINE kc_lack_t kc__word_lack_of(uint64_t word)
+{
+    return (kc_lack_t)(((word & KC_WORD_NO_STACK) >> 50) - 1);
+}
 
 /* What the word is when nobody has the lock. */
 KC_COLD uint64_t kc__word_wait(kc_task_t *task);

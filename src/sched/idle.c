@@ -19,10 +19,7 @@
 #include "base/os.h"
 #include "sched/sched.h"
 
-enum {
-    SPINS = 200,
-    NO_STACK_NAP = 1000000, /* ns until a task that found no memory for a stack is tried again */
-};
+enum { SPINS = 200 };
 
 /* ---- waking --------------------------------------------------------------------------------- */
 
@@ -105,13 +102,13 @@ bool kc__worker_search(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (!w->works)
+    if (!w->works || kc__worker_cares(w, KC_CARE_NO_STACK))
         return false;
     if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
         return false;
     w->searching = true;
     if (!kc__worker_take_injector(w) && !steal(w))
-        return false;
+        return kc__worker_take_lacking(w); /* if that gets no stack, nothing was found */
     kc__worker_stop_searching(w);
     return true;
 }
@@ -132,10 +129,11 @@ static bool anything_left(kc_worker_t *w)
         return true; /* all wait for ever now */
     if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;
-    return w->works && stealable(s);
+    return w->works && !kc__worker_cares(w, KC_CARE_NO_STACK) && stealable(s);
 }
 
-static void wait_for_wake(kc_worker_t *w, kc_time_t until)
+/* True: somebody has woken it. */
+static bool wait_for_wake(kc_worker_t *w, kc_time_t until)
 {
     uint32_t what_for;
 
@@ -143,18 +141,24 @@ static void wait_for_wake(kc_worker_t *w, kc_time_t until)
         kc__os_wait(&w->awake, KC_ASLEEP, until);
         if (until != KC_FOREVER && kc__os_now() >= until &&
             kc__idle_leave(&w->sched->idle, w->bits))
-            return; /* the time has come, and nobody is about to wake us */
+            return false; /* the time has come, and nobody is about to wake us */
     }
     kc_store_relaxed(&w->awake, KC_ASLEEP);
     w->searching = what_for == KC_AWAKE_AS_SEARCHER;
+    return true;
 }
 
 void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
 {
     kc_sched_t *s = w->sched;
+    kc_time_t due = until;
 
     for (int i = 0; i < SPINS; i++) {
-        if (!kc__mpsc_empty(&w->inbox) || kc__worker_search(w))
+        if (!kc__mpsc_empty(&w->inbox)) {
+            kc_store_relaxed(&w->due, 0);
+            return;
+        }
+        if (kc__worker_search(w))
             return;
         kc__relax();
     }
@@ -162,16 +166,18 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
         ;
     if (kc__stack_cool_at() < until)
         until = kc__stack_cool_at();
-    if (w->fresh.count > 0 && kc__os_now() + NO_STACK_NAP < until)
-        until = kc__os_now() + NO_STACK_NAP; /* there was no memory for a stack: try again then */
     bool searching = w->searching;
     w->searching = false;
     kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
     bool left = anything_left(w);
+    kc_store_relaxed(&w->due, left ? 0 : due);
     /* Who stays up for its own inbox has searched too, and others have relied on that. */
     if (left && searching && stealable(s))
         kc__sched_wake_any(s);
     if (left && kc__idle_leave(&s->idle, w->bits))
         return;
-    wait_for_wake(w, until);
+    if (wait_for_wake(w, kc__worker_retry_before(w, until)))
+        kc_store_relaxed(&w->due, 0);
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)))
+        kc__worker_retry(w);
 }

@@ -137,6 +137,8 @@ static kc_sched_t *sched_alloc(int workers)
         return s;
 
     s = kc__alloc_aligned(KC_CACHE_LINE, sizeof *s);
+    if (s)
+        pthread_mutex_init(&s->lacking_lock, NULL);
     bool ok = s && (s->main = kc__worker_new(s, KC_MAIN, MAIN_BIT)) != NULL;
     for (int i = 0; ok && i < workers; i++)
         ok = (s->worker[i] = kc__worker_new(s, i, i)) != NULL;
@@ -207,6 +209,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->strays, 0);
     kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
+    KC_ASSERT(!s->lacking.head && kc_load_relaxed(&s->lack_count) == 0);
     kc_store_relaxed(&s->clock, 0);
     kc_store_relaxed(&s->recorder, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
@@ -299,6 +302,7 @@ static void pump_begin(kc_sched_t *s)
 
     s->pumping = true;
     s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
+    kc_store_relaxed(&s->main->due, 0);
     if (!kc_load_relaxed(&s->outside))
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
@@ -326,7 +330,7 @@ static kc_time_t next_due(kc_sched_t *s)
 {
     kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
 
-    return timed < sleeper ? timed : sleeper;
+    return kc__worker_retry_before(s->main, timed < sleeper ? timed : sleeper);
 }
 
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
@@ -336,7 +340,8 @@ static void pump_end(kc_sched_t *s)
         ; /* a host's loop does not wait for more than that */
     kc__worker_stop_searching(s->main);
     s->pumping = false;
-    s->main->works = s->workers == 0; /* S1: only kc_sched_run takes a worker's tasks */
+    kc_store_relaxed(&s->main->due, 0); /* what it does outside a pump nobody knows */
+    s->main->works = s->workers == 0;   /* S1: only kc_sched_run takes a worker's tasks */
     s->follow_clock = false;
     s->until_idle = false;
     s->stoppable = false;
@@ -379,21 +384,34 @@ void kc__sched_signal_fd(kc_sched_t *s)
     }
 }
 
+/* Main has nothing to do until then. */
+static void pass_time(kc_sched_t *s, kc_time_t due)
+{
+    if (!s->virtual_time || due == KC_FOREVER) {
+        kc__worker_sleep(s->main, due);
+        return;
+    }
+    set_clock(s, due);
+    kc__worker_retry(s->main);
+}
+
 /* Nothing is ready and no thread can change that: jumps the clock, or says that all wait for ever.
  * */
 static int nothing_ready(kc_sched_t *s)
 {
     kc_time_t due = kc__worker_next_due(s->main);
 
-    if (s->main->fresh.count > 0) { /* there was no memory for a stack */
-        kc__worker_sleep(s->main, KC_FOREVER);
+    if (kc__worker_take_lacking(s->main))
         return 0;
-    }
     bool ends = s->stoppable || kc_load_relaxed(&s->shutting);
     bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && ends;
     uint64_t before, after;
     s->held = for_ever && kc__task_host.held_open(s, &before);
     if (for_ever && !s->held && !kc__task_host.awaits_thread(s)) {
+        if (kc__worker_awaits_stack(s->main)) {
+            kc__worker_give_up(s->main);
+            return 0;
+        }
         /* What held it open is over now: but what it has brought may be here. If nobody has come
          * since, then all this was true at one moment. */
         if (main_has_work(s) || kc__task_host.idle(s) || kc__task_host.held_open(s, &after) ||
@@ -406,10 +424,7 @@ static int nothing_ready(kc_sched_t *s)
         if (kc__task_host.end_shields(s))
             return 0;
     }
-    if (s->virtual_time && due != KC_FOREVER)
-        set_clock(s, due);
-    else
-        kc__worker_sleep(s->main, due);
+    pass_time(s, due);
     s->held = false;
     return 0;
 }
@@ -470,11 +485,8 @@ bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t)
         if (kc__worker_run_ready(s->main))
             continue;
         kc_time_t due = kc__worker_next_due(s->main);
-        due = due < at ? due : at;
-        if (s->virtual_time && due != KC_FOREVER)
-            set_clock(s, due);
-        else
-            kc__worker_sleep(s->main, due);
+        if (!kc__worker_take_lacking(s->main))
+            pass_time(s, due < at ? due : at);
     }
     pump_end(s);
     return true;
@@ -501,20 +513,19 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
     kc_or_relaxed(&s->main->care, KC_CARE_ONCE);
     kc__worker_run_inbox(s->main);
     kc__hub_start_due(s->hub, now);
-    kc__worker_run_ready(s->main);
+    do
+        kc__worker_run_ready(s->main);
+    while (kc__worker_take_lacking(s->main));
     while (wait && kc_load_acquire(&s->flights) > 0) { /* H7 */
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
-        kc_time_t due = kc__timers_next(&s->main->alarms);
-        if (s->virtual_time && due != KC_FOREVER)
-            set_clock(s, due);
-        else
-            kc__worker_sleep(s->main, due);
+        if (!kc__worker_take_lacking(s->main))
+            pass_time(s, kc__timers_next(&s->main->alarms));
     }
-    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
+    kc_time_t timed = kc__hub_next_due(s->hub), clock = kc_now();
+    kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->alarms));
     bool work = main_has_work(s);
-    kc_time_t clock = kc_now();
     pump_end(s);
     if (work)
         return 0;

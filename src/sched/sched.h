@@ -78,9 +78,10 @@ _Static_assert(sizeof(kc_task_t) == KC_CACHE_LINE, "the head of a job is one cac
 /* What the layer above does for the tasks of this one. This table, which it defines, is the only
  * way up from here. */
 struct kc_task_host {
-    /* Gives it a coroutine: 0. -ENOMEM: it is kept for later. -ECANCELED: it has been ended.
-     * -EAGAIN: it is to end unstarted, which is done on the thread's own stack only. */
+    /* Gives it a coroutine: 0. -ENOMEM: there is no stack; -EAGAIN: again. -ECANCELED: it has been
+     * ended. -EBUSY: it is to end unstarted, which is done on the thread's own stack only. */
     int (*start)(kc_task_t *task);
+    void (*fail)(kc_task_t *task, int code); /* ends it, which has not started, as failed        */
     kcoro_t *(*heir)(kc_task_t *task); /* who goes on when it ends, here; NULL: ask the queues */
     void (*ended)(kc_task_t *task);    /* its coroutine has left its stack for good and is gone  */
     void (*message)(kc_block_t *block); /* one of its own has come through an inbox           */
@@ -135,11 +136,12 @@ typedef enum {
 
 /* What a thread has to think of in every turn. */
 enum {
-    KC_CARE_ORACLE = 1, /* every choice is the seed's             */
-    KC_CARE_ONCE = 2,   /* who yields stays for the next pump     */
-    KC_CARE_TRACE = 4,  /* a trace is written                     */
-    KC_CARE_TOOLS = 8,  /* a sanitizer or Valgrind follows stacks */
-    KC_CARE_FORKED = 16 /* this is a forked child: nothing goes on here (O10) */
+    KC_CARE_ORACLE = 1,   /* every choice is the seed's             */
+    KC_CARE_ONCE = 2,     /* who yields stays for the next pump     */
+    KC_CARE_TRACE = 4,    /* a trace is written                     */
+    KC_CARE_TOOLS = 8,    /* a sanitizer or Valgrind follows stacks */
+    KC_CARE_FORKED = 16,  /* this is a forked child: nothing goes on here (O10) */
+    KC_CARE_NO_STACK = 32 /* there was none just now (lack.c)     */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
@@ -175,13 +177,17 @@ struct kc_worker {
     bool searching;       /* O  counted in sched->idle                                         */
     bool works;           /* O  takes what any worker may do                                   */
     bool alone;           /* I  the only thread of its scheduler                               */
-    bool starved;         /* O  there was no memory for a coroutine just now                   */
     kc_queue_t fresh;     /* O  tasks that must start here                                     */
     kc_deque_t deque;     /*    tasks that may start anywhere; others steal                     */
     kc_timers_t alarms;   /* O                                                                */
     kc_task_t *root;      /* I  the parent of what is nobody's child, see flow/root.c          */
     kc_task_t *apart;     /* I  the same for detached jobs                                     */
     pthread_t thread;     /* M                                                                */
+    KC_ATOMIC(kc_time_t)
+    due;                   /* A  it sleeps, and this is its next timer; 0: or does not, lack.c */
+    kc_time_t retry_at;    /* O  NO_STACK: not before                                    */
+    kc_time_t quiet_since; /* O  nothing has run in its scheduler, nor could it ...      */
+    uint64_t quiet_turns;  /* O  ... since there were so many turns                      */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
     /* From here on it reads as zero in a forked child: this is where a page begins. */
     KC_ATOMIC(uint32_t)
@@ -235,7 +241,11 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) outside; /* A  1: main does not pump, and sleeps on event_fd        */
     KC_ATOMIC(uint32_t) flights; /* A  runs of interval tasks in flight                     */
     struct kc_hub *hub;          /* M  delayed and interval tasks                           */
-    kc_worker_t *main;           /* I */
+    pthread_mutex_t lacking_lock;
+    kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see lack.c */
+    KC_ATOMIC(uint32_t)
+    lack_count; /* A  all that got none, and have neither started nor ended since           */
+    kc_worker_t *main;                   /* I */
     kc_worker_t *worker[KC_MAX_WORKERS]; /* I */
     kc_recorder_t *old_recorder;         /* L(top/trace.c)  kept for the next trace            */
     struct kc_sched *next_watched;       /* L(top/watch.c)  the next that SIGQUIT dumps         */
@@ -495,6 +505,32 @@ KC_INLINE void kc__worker_hear_of(kc_worker_t *w, kc_time_t due)
         w->look_turn = w->look_ticks = 0;
     }
 }
+
+/* ---- lack.c -------------------------------------------------------------------------------- */
+
+/* task, which w was to start, got no stack: it waits for one, or fails if none can come. first: it
+ * is the first time. */
+KC_COLD void kc__worker_no_stack(kc_worker_t *w, kc_task_t *task, bool first);
+
+/* One that waits for a stack, and that any worker may start, is w's to start now. False: there is
+ * none, or it is too early for another try. */
+bool kc__worker_take_lacking(kc_worker_t *w);
+
+/* w may try to start what got no stack, if enough time has passed; in any case. */
+bool kc__worker_may_start(kc_worker_t *w);
+void kc__worker_retry(kc_worker_t *w);
+
+/* Something waits for a stack that w might start. */
+bool kc__worker_awaits_stack(const kc_worker_t *w);
+
+/* All of w's scheduler waits for ever: the next one that gets no stack fails, unless something has
+ * run until then. */
+void kc__worker_give_up(kc_worker_t *w);
+
+/* When w, which goes to sleep until then, tries again. */
+kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until);
+
+extern KC_HIDDEN kc_time_t kc__lack_patience; /* tests have less of it */
 
 /* ---- token.c ------------------------------------------------------------------------------- */
 

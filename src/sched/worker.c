@@ -278,17 +278,18 @@ kc_time_t kc__worker_next_due(kc_worker_t *w)
 
 /* ---- which one is next --------------------------------------------------------------------- */
 
-/* Starts a task. NULL: it has ended unstarted, or there was no memory and it is kept for later. */
+/* Starts a task. NULL: it has ended unstarted, or there was no stack for it (lack.c). */
 KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 {
     kc_store_relaxed(&task->worker, w);
     int rc = kc__task_host.start(task);
     if (kc_likely(rc == 0))
         return task->co;
-    if (rc == -ENOMEM || rc == -EAGAIN) {
+    if (rc == -EBUSY) {
         kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
-        w->starved = true;
-        w->wanted = rc == -EAGAIN;
+        w->wanted = true;
+    } else if (rc != -ECANCELED) {
+        kc__worker_no_stack(w, task, rc == -ENOMEM);
     }
     return NULL;
 }
@@ -325,6 +326,18 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
     return w->works ? kc__deque_pop(&w->deque) : NULL;
 }
 
+/* There was no stack just now. Each of those that any worker may start is tried nevertheless, once:
+ * it may want a smaller one. The others start in order. */
+static KC_NOINLINE kcoro_t *start_any(kc_worker_t *w)
+{
+    kcoro_t *co = NULL;
+    kc_task_t *task;
+
+    while (!co && !w->wanted && w->works && (task = kc__deque_pop(&w->deque)) != NULL)
+        co = start(w, task);
+    return co;
+}
+
 KC_INLINE kcoro_t *start_fresh(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
@@ -332,8 +345,10 @@ KC_INLINE kcoro_t *start_fresh(kc_worker_t *w)
 
     if (!kc__worker_has_fresh(w))
         return NULL;
-    w->starved = false;
-    while (!co && !w->starved && (task = pop_fresh(w)) != NULL)
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)) && !kc__worker_may_start(w))
+        return start_any(w);
+    while (!co && !w->wanted && !kc__worker_cares(w, KC_CARE_NO_STACK) &&
+           (task = pop_fresh(w)) != NULL)
         co = start(w, task);
     return co;
 }
@@ -374,9 +389,14 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
 
-    w->starved = false;
-    for (size_t all; !co && !w->starved && (all = choice(&w->ready) + choice(&w->fresh)) > 0;) {
-        size_t k = (size_t)kc__worker_random(w) % all, ready = choice(&w->ready);
+    if (!w->ready.head && kc__worker_cares(w, KC_CARE_NO_STACK))
+        kc__worker_retry(w);
+    while (!co && !w->wanted) {
+        size_t ready = choice(&w->ready);
+        size_t all = ready + (kc__worker_cares(w, KC_CARE_NO_STACK) ? 0 : choice(&w->fresh));
+        if (all == 0)
+            break;
+        size_t k = (size_t)kc__worker_random(w) % all;
         if (k < ready)
             return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
         co = start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
@@ -416,6 +436,7 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
      * deque now: somebody who has just searched may have missed it. */
     if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
+    kc__worker_take_lacking(w);
     return !kc__worker_stopped(w) && (own || !is_wanted_there(w));
 }
 
@@ -846,13 +867,15 @@ void kc__worker_reset(kc_worker_t *w)
     w->starts = 0;
     w->hops = 0;
     w->bottom = kc__deque_bottom(&w->deque);
-    w->starved = false;
     w->wanted = false;
     w->between = false;
     w->call.fn = NULL;
     w->look_turn = UINT64_MAX;
     w->look_ticks = 0;
     w->look_due = KC_FOREVER;
+    w->quiet_since = w->retry_at = 0;
+    w->quiet_turns = UINT64_MAX; /* as if something had run since */
+    kc_store_relaxed(&w->due, 0);
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;

@@ -194,6 +194,23 @@ static void say_body(struct line *line, kc_job_t *j)
         say_target(line, j); /* if it does not run */
 }
 
+/* Under its lock: j was to start, and there was no stack. */
+static void say_lack(struct line *line, kc_job_t *j, uint64_t word)
+{
+    static const char *const of_what[KC_LACKS] = {
+        [KC_LACK_MEMORY] = "memory",
+        [KC_LACK_MAPPINGS] = "mappings (vm.max_map_count)",
+        [KC_LACK_ADDRESSES] = "address space (RLIMIT_AS)",
+    };
+    const kc_job_ext_t *ext = kc__job_ext_of(j);
+    size_t size = ext && ext->stack ? ext->stack : kc__job_sched(j)->stack_size;
+    bool mib = size >= (1 << 20);
+
+    size = (size + (mib ? 1 << 20 : 1 << 10) - 1) >> (mib ? 20 : 10);
+    say(line->tail, ", waits for a stack: %zu %s, out of %s", size, mib ? "MiB" : "KiB",
+        of_what[kc__word_lack_of(word)]);
+}
+
 /* Under its lock: what it does. Returns how much of the count is its own. */
 static uint64_t say_doing(struct line *line, kc_job_t *j, uint64_t word)
 {
@@ -205,6 +222,8 @@ static uint64_t say_doing(struct line *line, kc_job_t *j, uint64_t word)
     }
     if (word & KC_WORD_BODY)
         say_body(line, j);
+    else if (word & KC_WORD_NO_STACK)
+        say_lack(line, j, word);
     else
         say(line->tail, word & KC_WORD_STARTED ? ", has returned" : ", not started");
     return (word & KC_WORD_BODY) || !(word & KC_WORD_STARTED);

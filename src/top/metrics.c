@@ -63,4 +63,5 @@ void kc_metrics(kc_sched_t *s, kc_metrics_t *out)
     kc_stack_stats_t stacks = kc__stack_stats();
     out->stacks_pooled = stacks.warm + stacks.cold;
     out->stacks_made = stacks.made;
+    out->waiting_for_stack = kc_load_relaxed(&s->lack_count);
 }
