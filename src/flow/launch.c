@@ -211,7 +211,7 @@ static void run_now(kc_job_t *j)
         kc__worker_run_now(t, co, j->task.co);
         kc__wait_charge(kc__thread(), co); /* it went on before all who were ready */
     } else if (rc == -ENOMEM)
-        kc__task_submit(&j->task); /* it starts as soon as there is memory for a stack */
+        kc__worker_no_stack(t->worker, &j->task, true); /* it starts as soon as there is one */
 }
 
 /* A child of the current job, with all defaults. As kc_async_job. */

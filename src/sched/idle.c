@@ -176,8 +176,7 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
         kc__sched_wake_any(s);
     if (left && kc__idle_leave(&s->idle, w->bits))
         return;
-    if (wait_for_wake(w, kc__worker_retry_before(w, until)))
+    if (wait_for_wake(w, kc__worker_retry_before(w, until, kc__os_now())))
         kc_store_relaxed(&w->due, 0);
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)))
-        kc__worker_retry(w);
+    kc__worker_retry(w);
 }

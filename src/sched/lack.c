@@ -51,7 +51,8 @@ bool kc__worker_awaits_stack(const kc_worker_t *w)
 
 void kc__worker_retry(kc_worker_t *w)
 {
-    kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_NO_STACK);
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)))
+        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_NO_STACK);
 }
 
 bool kc__worker_may_start(kc_worker_t *w)
@@ -64,12 +65,9 @@ bool kc__worker_may_start(kc_worker_t *w)
     return true;
 }
 
-kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until)
+kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until, kc_time_t now)
 {
-    if (kc_likely(!kc__worker_awaits_stack(w)))
-        return until;
-    kc_time_t then = kc__os_now() + PAUSE;
-    return then < until ? then : until;
+    return kc__worker_awaits_stack(w) && now + PAUSE < until ? now + PAUSE : until;
 }
 
 /* ---- is there any hope? --------------------------------------------------------------------- */

@@ -330,7 +330,7 @@ static kc_time_t next_due(kc_sched_t *s)
 {
     kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
 
-    return kc__worker_retry_before(s->main, timed < sleeper ? timed : sleeper);
+    return kc__worker_retry_before(s->main, timed < sleeper ? timed : sleeper, kc__sched_now(s));
 }
 
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
@@ -524,7 +524,7 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
             pass_time(s, kc__timers_next(&s->main->alarms));
     }
     kc_time_t timed = kc__hub_next_due(s->hub), clock = kc_now();
-    kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->alarms));
+    kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->alarms), clock);
     bool work = main_has_work(s);
     pump_end(s);
     if (work)

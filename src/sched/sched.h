@@ -527,8 +527,8 @@ bool kc__worker_awaits_stack(const kc_worker_t *w);
  * run until then. */
 void kc__worker_give_up(kc_worker_t *w);
 
-/* When w, which goes to sleep until then, tries again. */
-kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until);
+/* When w, which has nothing to do until then, tries again; on the clock of both times. */
+kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until, kc_time_t now);
 
 extern KC_HIDDEN kc_time_t kc__lack_patience; /* tests have less of it */
 

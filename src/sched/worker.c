@@ -389,7 +389,7 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
 
-    if (!w->ready.head && kc__worker_cares(w, KC_CARE_NO_STACK))
+    if (!w->ready.head)
         kc__worker_retry(w);
     while (!co && !w->wanted) {
         size_t ready = choice(&w->ready);

@@ -96,24 +96,29 @@ TEST(a_stack_that_is_larger_than_the_limit_on_the_address_space_is_refused_at_th
 enum { BIG = 16 << 20 }; /* mapped for itself each time */
 
 static count_t no_more, refused;
-static bool guards_only;
+static bool guards_only, worker_0_only;
 
 /* No stack can be made while no_more is set; those that are there can be used again. */
 static bool refuses(const char *what)
 {
     bool map = strcmp(what, "map") == 0 && !guards_only, guard = strcmp(what, "guard") == 0;
-    bool no = get(&no_more) && (map || guard);
+    bool no = get(&no_more) && (map || guard) && (!worker_0_only || kc_worker_index() == 0);
 
     if (no)
         add(&refused);
     return no;
 }
 
+/* Before any thread looks at it. */
+__attribute__((constructor)) static void ask_before_each_call(void)
+{
+    kc__os_fault = refuses;
+}
+
 static void no_more_stacks(void)
 {
     set(&refused, 0);
     set(&no_more, 1);
-    kc__os_fault = refuses;
 }
 
 static uint64_t waiting(kc_sched_t *s)
@@ -398,6 +403,22 @@ IN_A_JOB(those_that_need_a_smaller_stack_start_though_one_waits)
     return 0;
 }
 
+IN_A_JOB(a_job_that_is_to_run_now_and_gets_no_stack_starts_later)
+{
+    struct started st = { 0 };
+    kc_launch_opts_t opts = { .stack = BIG, .flags = KC_JOB_NOW };
+    kc_job_t *j = NULL;
+
+    no_more_stacks();
+    CHECK_EQ(kc_launch_job(runs_once, &st, &opts, &j), 0);
+    CHECK_EQ(get(&st.ran), 0);
+    CHECK_EQ(waiting(kc_sched_current()), 1);
+    set(&no_more, 0);
+    ends_with(j, KC_JOB_COMPLETED, 0);
+    CHECK_EQ(get(&st.ran), 1);
+    return 0;
+}
+
 IN_A_JOB(a_job_that_waits_for_a_stack_may_be_cancelled)
 {
     struct started st = { 0 };
@@ -444,12 +465,6 @@ TEST(the_end_of_a_scheduler_ends_those_that_wait_for_a_stack)
 
 /* ---- other threads -------------------------------------------------------------------------- */
 
-/* Only one worker has no memory. */
-static bool refuses_worker_0(const char *what)
-{
-    return get(&no_more) && kc_worker_index() == 0 && strcmp(what, "map") == 0;
-}
-
 static count_t held;
 
 static int is_held(void *arg UNUSED)
@@ -463,7 +478,8 @@ static int is_held(void *arg UNUSED)
 static int computes_while_one_waits(void *arg)
 {
     struct started *st = arg;
-    set(&no_more, 1);
+    worker_0_only = true; /* only this one has no memory */
+    no_more_stacks();
     kc_job_t *j = launch_big(st, KC_WORKER);
     UNTIL(waiting(kc_sched_current()) == 1);
     set(&held, 2); /* the other worker is free now */
@@ -482,7 +498,6 @@ TEST(what_any_worker_may_start_and_got_no_stack_is_found_by_others)
     CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(1), is_held, NULL), 0);
     while (!get(&held))
         sched_yield();
-    kc__os_fault = refuses_worker_0;
     kc_job_t *j = NULL;
     kc_launch_opts_t opts = { .sched = s, .affinity = KC_WORKER_AT(0) };
     CHECK_EQ(kc_launch_job(computes_while_one_waits, &st, &opts, &j), 0);
