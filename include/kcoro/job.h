@@ -242,6 +242,8 @@ KC_API kc_signal_t *kc_job_signal(kc_job_t *j);
 KC_API kc_slot_t *kc_current_slot(void);
 
 /* Cuts the coroutine's own job off for good: only the end of its scheduler cancels it from now on.
+ * A child that fails still cancels its siblings, no more can be launched, and the job ends FAILED;
+ * but the body goes on, and so do the scopes that it is in or opens later.
  * In a job that is cancelled already it changes nothing.  Context: a job. */
 KC_API void kc_forbid_signal(void);
 

@@ -394,6 +394,20 @@ static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
     return true;
 }
 
+/*
+ * Under the lock of `at`, which has no more children to come: the first that has not been told.
+ * NULL: none. Where the body goes on although a child has failed (J24), so does its scope, of which
+ * there is at most one: it stays untold, for a cancel that reaches the body.
+ */
+static kc_job_t *first_untold(const kc_job_t *at, uint64_t word)
+{
+    kc_job_t *child = at->children;
+
+    if (child && !(word & KC_WORD_STOP) && (kc__job_flags(child) & KC_JOB_SCOPE))
+        child = child->next != child ? child->next : NULL;
+    return child && !(kc__job_word(child) & KC_WORD_WALKED) ? child : NULL;
+}
+
 void kc__job_walk(kc_job_t *top)
 {
     kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
@@ -404,9 +418,7 @@ void kc__job_walk(kc_job_t *top)
         if (done)
             told(at, done);
         bool many = (word & KC_WORD_HALT) && tell_bare(at, word, &gone);
-        kc_job_t *child = (word & KC_WORD_HALT) && !many ? at->children : NULL;
-        if (child && (kc__job_word(child) & KC_WORD_WALKED))
-            child = NULL;
+        kc_job_t *child = (word & KC_WORD_HALT) && !many ? first_untold(at, word) : NULL;
         int reason = kc__job_reason_below(at);
         if (child) {
             fetch_ahead(child);

@@ -285,7 +285,8 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
 {
     uint64_t seen = kc__job_lock(parent);
 
-    if (kc_unlikely(seen & KC_WORD_HALT)) {
+    /* Not HALT alone: then only the children are cancelled, and the body goes on (J24). */
+    if (kc_unlikely(seen & KC_WORD_STOP)) {
         j->reason = kc__job_reason_below(parent);
         kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED, 0);
         ring_add(parent, j);
