@@ -16,6 +16,11 @@
  *          that was told is turned to the end. So the first one says whether the walk is over. On
  *          its way down the walk holds a reference on each job of its path, so the way up is there.
  *
+ *          Those that forbid signals are told and go on, unless the scheduler ends: from then on
+ *          walks tell all children once more, and mark with SHUT whom they are about to tell. That
+ *          it ends is looked at under the lock of the parent, so whoever finds a child marked so
+ *          sees it too.
+ *
  *          Many children that are not to be resumed (J17) and have nothing to clean up end where
  *          they are, and their stacks are not even touched: that is what is slow about very many.
  *
@@ -94,12 +99,24 @@ static bool has_ended(uint64_t word)
     return (word & KC_WORD_COUNT) == 0;
 }
 
+/* The scheduler of j ends. */
+static bool is_shutting(kc_job_t *j)
+{
+    return kc_load_relaxed(&kc__job_sched(j)->shutting);
+}
+
+/* `by` is the end of its scheduler, or hands that on. */
+static bool is_shutdown(kc_job_t *j, kc_cancel_by_t by)
+{
+    return by == KC_BY_SHUTDOWN || (by == KC_BY_PARENT && is_shutting(j));
+}
+
 /* Under its lock: may `by` cancel j, which is not cancelled? */
-static bool may_cancel(uint64_t word, kc_cancel_by_t by)
+static bool may_cancel(kc_job_t *j, uint64_t word, kc_cancel_by_t by)
 {
     if (has_ended(word) || (word & KC_WORD_CANCELLED))
         return false;
-    return !(word & KC_WORD_FORBID) || by == KC_BY_SHUTDOWN || by == KC_BY_BODY;
+    return !(word & KC_WORD_FORBID) || by == KC_BY_BODY || is_shutdown(j, by);
 }
 
 /* Under its lock: an explicit reason replaces a timeout, as long as the body has not ended (J5).
@@ -138,9 +155,11 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
         return word | KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT);
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
         return word; /* it is kept */
-    if (!may_cancel(word, by))
+    if (!may_cancel(j, word, by))
         return replace_reason(j, word, reason, by);
-    if (by != KC_BY_BODY || !fails)
+    if ((word & KC_WORD_FORBID) && by != KC_BY_BODY)
+        j->reason = -ESHUTDOWN; /* whatever that of its parent is, which it has not heard of */
+    else if (by != KC_BY_BODY || !fails)
         j->reason = reason;
     uint64_t timed = reason == -ETIMEDOUT && by != KC_BY_CHILD && by != KC_BY_BODY;
     return word | KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (held(word) ? 0 : effect);
@@ -279,6 +298,8 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 /* Under the lock of its parent: child and all below it have been told. */
 static void told(kc_job_t *parent, kc_job_t *child)
 {
+    if (is_shutting(parent) && !(kc__job_word(child) & KC_WORD_SHUT))
+        return; /* not of that: its turn comes again */
     kc__job_change(child, KC_WORD_WALKED, 0);
     if (!child->next || child->next == child)
         return; /* it has left already, or is the only one */
@@ -363,7 +384,7 @@ static void bury(kc_queue_t *gone)
  */
 static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
 {
-    uint64_t effect = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED;
+    uint64_t effect = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | kc__job_told_mark(at);
     uint64_t count = kc__job_flags(at) & KC_JOB_ROOT ? 0 : word & KC_WORD_COUNT;
     int reason = kc__job_reason_below(at);
 
@@ -399,13 +420,18 @@ static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
  * NULL: none. Where the body goes on although a child has failed (J24), so does its scope, of which
  * there is at most one: it stays untold, for a cancel that reaches the body.
  */
-static kc_job_t *first_untold(const kc_job_t *at, uint64_t word)
+static kc_job_t *first_untold(kc_job_t *at, uint64_t word)
 {
     kc_job_t *child = at->children;
 
     if (child && !(word & KC_WORD_STOP) && (kc__job_flags(child) & KC_JOB_SCOPE))
         child = child->next != child ? child->next : NULL;
-    return child && !(kc__job_word(child) & KC_WORD_WALKED) ? child : NULL;
+    uint64_t seen = child ? kc__job_word(child) : KC_WORD_WALKED | KC_WORD_SHUT;
+    if (!(seen & KC_WORD_SHUT) && is_shutting(at)) {
+        kc__job_change(child, KC_WORD_SHUT, KC_WORD_WALKED);
+        return child;
+    }
+    return seen & KC_WORD_WALKED ? NULL : child;
 }
 
 void kc__job_walk(kc_job_t *top)

@@ -45,7 +45,7 @@
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
  *                                                                          hold)
- *          R3 in the ring of children, those with WALKED come last.
+ *          R3 in the ring of children, those with WALKED come last, of these those with SHUT.
  */
 #include "flow/job.h"
 
@@ -288,7 +288,8 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     /* Not HALT alone: then only the children are cancelled, and the body goes on (J24). */
     if (kc_unlikely(seen & KC_WORD_STOP)) {
         j->reason = kc__job_reason_below(parent);
-        kc__job_change(j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | KC_WORD_WALKED, 0);
+        kc__job_change(
+            j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | kc__job_told_mark(parent), 0);
         ring_add(parent, j);
         parent->children = j->next; /* R3: it was told, so it is the last */
     } else {
@@ -542,7 +543,7 @@ static void job_end(kc_job_t *j, uint64_t done)
         kc_sched_t *above = NULL;
         if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST)) {
             above = kc__job_sched(parent);
-            kc__job_release(kc__job_of(kc__job_sched(j)->main->root), 0);
+            kc__guest_goes(j);
         }
         more = leave_parent(parent, j);
         if (kc_unlikely(above != NULL))

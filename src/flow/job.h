@@ -80,7 +80,8 @@ struct kc_job_ext {
     uint32_t max_running;       /* I  0: no limit                                      */
     uint32_t running;           /* L  children that have started and not ended         */
     kc_queue_t pending;         /* L  children that must wait; task.before is the way back */
-    char name[32];              /* I                                                   */
+    kc_job_t *next_guest, *prev_guest; /* GUEST: see root.c                            */
+    char name[32];                     /* I                                                   */
 };
 
 KC_INLINE kc_job_t *kc__job_of(kc_task_t *task)
@@ -320,6 +321,14 @@ void kc__job_fail(kc_job_t *j, int code, bool child);
 /* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
 int kc__job_reason_below(const kc_job_t *j);
 
+/* Under the lock of j: what a child is marked with when it is told of a cancel now. */
+KC_INLINE uint64_t kc__job_told_mark(kc_job_t *j)
+{
+    bool ends = kc_load_relaxed(&kc__job_sched(j)->shutting);
+
+    return ends ? KC_WORD_WALKED | KC_WORD_SHUT : KC_WORD_WALKED;
+}
+
 /* Tells the children that do not know yet. */
 void kc__job_walk(kc_job_t *top);
 
@@ -472,6 +481,15 @@ kc_job_t *kc__root_for(kc_sched_t *s, bool detached);
 /* All roots of s: those that kc_run waits for come first, each thread's, main's last. */
 int kc__roots_count(const kc_sched_t *s);
 kc_job_t *kc__root_at(kc_sched_t *s, int i);
+
+/* Calls visit for each job of s, parents first and of children the oldest first. Only where nothing
+ * in s runs; it may cancel j, which is held meanwhile. */
+void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *arg);
+
+/* j, whose parent is in another scheduler, is in the tree, and held, as is main's root for it; it
+ * has ended. */
+void kc__guest_comes(kc_job_t *j);
+void kc__guest_goes(kc_job_t *j);
 
 /* As kc_task_host (sched.h) says. */
 int kc__roots_open(kc_sched_t *s);

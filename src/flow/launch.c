@@ -168,18 +168,21 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
     kc_sched_t *s = kc__job_sched(j), *above = kc__job_sched(parent);
     kc_job_t *root = kc__job_of(s->main->root);
 
-    kc_store_relaxed(&s->strays, 1);
+    if (!kc__job_ext(j))
+        return -ENOMEM;
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
     kc__root_hold(root);
-    kc_add_relaxed(&above->holds,
-                   KC_HOLD_COMES); /* whose jobs wait for what others do: until job_end */
+    kc_add_relaxed(&above->holds, KC_HOLD_COMES); /* they wait for what others do: until job_end */
+    kc_store_relaxed(&j->task.word, 2); /* so a promise cannot end before it is known below */
     int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
     if (rc != 0) {
         kc__hold_ends(above);
         kc__job_release(root, 0);
-    } else if (kc__job_word(root) & KC_WORD_HALT) /* it ends meanwhile, and may have missed j */
-        kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
-    return rc;
+        return rc;
+    }
+    kc__guest_comes(j);
+    kc__job_release(j, 0);
+    return 0;
 }
 
 /* Into the tree, with so many references. If that fails, it is freed. */

@@ -13,10 +13,6 @@
  *                          outside  a slot on the signal of .signal, chained to `obeys`, a signal
  *                                   that is nothing but its owner, the job: what comes is a cancel.
  *                                   A chain and no handler, as jobs that obey jobs do not nest then
- *
- * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
- *          E1  forbid  fence_seq_cst  root.c R2   FORBID before the look at shutting: a job would
- *                                                 escape the end of its scheduler, which waits
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -335,15 +331,6 @@ void kc__news_free(kc_job_ext_t *ext)
     kc__free(news);
 }
 
-/* The scheduler ends, and its walk may have passed by while FORBID was set: what is to be cancelled
- * is. */
-static void forbid_too_late(kc_job_t *own)
-{
-    kc__job_change(own, 0, KC_WORD_FORBID);
-    if (kc__job_word(own->parent) & KC_WORD_HALT)
-        kc__job_cancel(own, -ESHUTDOWN, KC_BY_SHUTDOWN);
-}
-
 void kc_forbid_signal(void)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
@@ -351,16 +338,9 @@ void kc_forbid_signal(void)
 
     if (!own)
         kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
-    kc_sched_t *s = kc__job_sched(own);
-    kc_store_relaxed(&s->strays, 1); /* before it can be missed */
     uint64_t word = kc__job_lock(own);
     bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
     kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));
-    kc_fence_seq_cst(); /* E1 */
-    if (may && kc_load_relaxed(&s->shutting)) {
-        forbid_too_late(own);
-        return;
-    }
     struct kc_news *news = may ? news_if_any(own) : NULL;
     if (news)
         cut(own, news);

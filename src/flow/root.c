@@ -8,9 +8,13 @@
  *          not all write to one cache line. Detached jobs have roots of their own, as kc_run does
  *          not wait for them.
  *
+ *          A job whose parent is in another scheduler, a guest, is in no tree of its own one, which
+ *          must end it all the same: it is in a list of that, in the order in which they came.
+ *
+ * WHO      first_guest, last_guest of a scheduler, next_guest, prev_guest: L of main's root. The
+ *          lock of a guest may be taken under it.
+ *
  * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
- *          R1  hold: word  load_acquire  word.h J1   (the word alone)
- *          R2  shut        fence_seq_cst  news.c E1  shutting before the walk: see there
  *          R3  held_open   load_acquire  launch.c N1 what the last hold has brought: a deadlock
  *                                                    would be reported that is none
  */
@@ -37,6 +41,11 @@ static kc_task_t **place_of(kc_sched_t *s, int i)
     return i < threads(s) ? &nth(s, i)->root : &nth(s, i - threads(s))->apart;
 }
 
+static kc_job_t *main_root(const kc_sched_t *s)
+{
+    return kc__job_of(s->main->root);
+}
+
 int kc__roots_count(const kc_sched_t *s)
 {
     return 2 * threads(s);
@@ -57,7 +66,7 @@ kc_job_t *kc__root_for(kc_sched_t *s, bool detached)
     return kc__job_of(detached ? w->apart : w->root);
 }
 
-/* ---- the scheduler's begin and end ---------------------------------------------------------- */
+/* ---- the scheduler's begin ------------------------------------------------------------------- */
 
 int kc__roots_open(kc_sched_t *s)
 {
@@ -81,44 +90,107 @@ void kc__roots_close(kc_sched_t *s)
     }
 }
 
-/* One that a cancel of the roots does not reach, and that belongs to s, which waits for it: if it
- * can be held, it is there. It may end meanwhile, and its block become another thing: so all is
- * looked at again whenever its word cannot be changed at once. */
-static bool hold_stray(kc_job_t *j, const kc_sched_t *s)
+/* ---- guests ---------------------------------------------------------------------------------- */
+
+void kc__guest_comes(kc_job_t *j)
 {
-    uint32_t looks = 0;
+    kc_sched_t *s = kc__job_sched(j);
+    kc_job_t *root = main_root(s);
 
-    while (kc_load_relaxed(&j->task.block.magic) == KC_TASK_MAGIC) {
-        uint64_t seen = kc_load_acquire(&j->task.word); /* R1 */
-        bool stray = (seen & KC_WORD_FORBID) || (kc__job_flags(j) & KC_JOB_GUEST);
-        const kc_worker_t *w = kc_load_relaxed(&j->task.worker);
-        if (!stray || (seen & KC_WORD_COUNT) == 0 || !w || w->sched != s)
-            return false;
-        if (kc__word_try(&j->task, seen, seen + 1))
-            return true;
-        kc__os_back_off(&looks);
-    }
-    return false;
-}
-
-static void cut_stray(kc_block_t *block, void *arg)
-{
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-
-    if (hold_stray(j, arg)) {
+    bool ends = kc__job_lock(root) & KC_WORD_HALT;
+    kc__job_ext_of(j)->prev_guest = s->last_guest;
+    if (s->last_guest)
+        kc__job_ext_of(s->last_guest)->next_guest = j;
+    else
+        s->first_guest = j;
+    s->last_guest = j;
+    kc__job_unlock(root);
+    if (ends) /* who has ended the others may have missed it */
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
+}
+
+void kc__guest_goes(kc_job_t *j)
+{
+    kc_sched_t *s = kc__job_sched(j);
+    kc_job_t *root = main_root(s);
+
+    kc__job_lock(root);
+    kc_job_t *next = kc__job_ext_of(j)->next_guest, *prev = kc__job_ext_of(j)->prev_guest;
+    *(next ? &kc__job_ext_of(next)->prev_guest : &s->last_guest) = prev;
+    *(prev ? &kc__job_ext_of(prev)->next_guest : &s->first_guest) = next;
+    kc__job_unlock(root);
+    kc__job_release(root, 0);
+}
+
+/* The one that has come after j, or the first; held, and j not any more. NULL: none. */
+static kc_job_t *next_guest(kc_sched_t *s, kc_job_t *j)
+{
+    kc__job_lock(main_root(s));
+    kc_job_t *next = j ? kc__job_ext_of(j)->next_guest : s->first_guest;
+    while (next && !kc__job_hold(next))
+        next = kc__job_ext_of(next)->next_guest;
+    kc__job_unlock(main_root(s));
+    if (j)
         kc__job_release(j, 0);
+    return next;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+/* The child of parent that is younger than j, or the oldest; held, and j not any more. NULL: none.
+ */
+static kc_job_t *next_child(kc_job_t *parent, kc_job_t *j)
+{
+    kc__job_lock(parent);
+    kc_job_t *newest = parent->children, *next = newest ? newest->prev : NULL;
+    if (j)
+        next = j == newest ? NULL : j->prev;
+    while (next && !kc__job_hold(next))
+        next = next == newest ? NULL : next->prev;
+    kc__job_unlock(parent);
+    if (j)
+        kc__job_release(j, 0);
+    return next;
+}
+
+static void visit_below(kc_job_t *top, void (*visit)(kc_job_t *j, void *arg), void *arg)
+{
+    kc_job_t *at = top, *done = NULL; /* a child of `at`, visited with all below it */
+
+    for (;;) {
+        kc_job_t *child = next_child(at, done);
+        done = NULL;
+        if (child) {
+            visit(child, arg);
+            at = child;
+            continue;
+        }
+        if (at == top)
+            return;
+        done = at;
+        at = at->parent;
     }
 }
+
+void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *arg)
+{
+    for (int i = 0; i < kc__roots_count(s); i++)
+        visit_below(kc__root_at(s, i), visit, arg);
+    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;) {
+        visit(j, arg);
+        visit_below(j, visit, arg);
+    }
+}
+
+/* ---- the scheduler's end --------------------------------------------------------------------- */
 
 void kc__roots_shut(kc_sched_t *s)
 {
     kc_store_relaxed(&s->shutting, 1);
-    kc_fence_seq_cst(); /* R2 */
     for (int i = 0; i < kc__roots_count(s); i++)
         kc__job_cancel(kc__root_at(s, i), -ESHUTDOWN, KC_BY_SHUTDOWN);
-    if (kc_load_relaxed(&s->strays) > 0)
-        kc__block_each(KC_TASK_MAGIC, cut_stray, s);
+    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;)
+        kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
 }
 
 bool kc__roots_idle(kc_sched_t *s)
@@ -134,31 +206,23 @@ bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen)
     return (uint32_t)*seen > 0;
 }
 
-struct shields {
-    const kc_sched_t *sched;
-    bool any;
-};
-
-/* Called on the only thread of a scheduler, whose jobs all wait: so one that is its own stays. */
-static void end_shield(kc_block_t *block, void *arg)
+/* Called on the only thread of a scheduler, whose jobs all wait. */
+static void end_shield(kc_job_t *j, void *arg)
 {
-    struct shields *ended = arg;
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-    const kc_worker_t *w = kc_load_relaxed(&j->task.worker);
+    bool *any = arg;
 
-    if (!w || w->sched != ended->sched ||
-        (kc__job_word(j) & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) != KC_WORD_SHIELDED)
+    if ((kc__job_word(j) & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) != KC_WORD_SHIELDED)
         return;
     kc__job_cancel(j, 0, KC_BY_GRACE);
-    ended->any = true;
+    *any = true;
 }
 
 bool kc__roots_end_shields(kc_sched_t *s)
 {
-    struct shields ended = { s, false };
+    bool any = false;
 
-    kc__block_each(KC_TASK_MAGIC, end_shield, &ended);
-    return ended.any;
+    kc__roots_each(s, end_shield, &any);
+    return any;
 }
 
 /* ---- timed tasks ---------------------------------------------------------------------------- */

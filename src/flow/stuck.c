@@ -16,12 +16,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-typedef struct {
+typedef struct node {
     kc_job_t *job;
     enum { NEW, ON_PATH, SEEN } state;
-    kc_job_t *next; /* the child to be looked at next; NULL: none is left */
-    size_t below;   /* ON_PATH: which one is above it on the path */
+    kc_job_t *next;     /* the child to be looked at next; NULL: none is left */
+    struct node *below; /* ON_PATH: which one is above it on the path */
 } node_t;
+
+typedef struct {
+    node_t *node;
+} place_t;
 
 typedef struct {
     kc_job_t *job;
@@ -30,7 +34,8 @@ typedef struct {
 typedef struct {
     kc_sched_t *sched;
     size_t count, room;
-    node_t *nodes; /* by address of the job */
+    node_t *nodes;  /* as they are found in the tree */
+    place_t *place; /* the same by address of the job */
     size_t bodies;
     body_t *body; /* those that have one, by address of its coroutine */
 } graph_t;
@@ -88,16 +93,19 @@ static void print_wait(const char *head, kc_job_t *j)
 
 static int by_address(const void *a, const void *b)
 {
-    uintptr_t x = (uintptr_t)((const node_t *)a)->job, y = (uintptr_t)((const node_t *)b)->job;
+    uintptr_t x = (uintptr_t)((const place_t *)a)->node->job;
+    uintptr_t y = (uintptr_t)((const place_t *)b)->node->job;
 
     return x < y ? -1 : x > y;
 }
 
 static node_t *node_of(const graph_t *g, kc_job_t *j)
 {
-    node_t key = { .job = j };
+    node_t like = { .job = j };
+    place_t key = { &like };
+    const place_t *found = j ? bsearch(&key, g->place, g->count, sizeof key, by_address) : NULL;
 
-    return j ? bsearch(&key, g->nodes, g->count, sizeof key, by_address) : NULL;
+    return found ? found->node : NULL;
 }
 
 static int by_coroutine(const void *a, const void *b)
@@ -156,12 +164,12 @@ static kc_job_t *first_below(const graph_t *g, kc_job_t *j, kc_job_t **ring_of)
 }
 
 /* From `from`, the last on the path, back to `to`: those between wait in a circle. */
-static void print_circle(const graph_t *g, size_t from, size_t to)
+static void print_circle(const node_t *from, const node_t *to)
 {
-    size_t i = from, after = to;
+    const node_t *at = from, *after = to;
 
-    for (;; after = i, i = g->nodes[i].below) {
-        kc_job_t *j = g->nodes[i].job, *next = g->nodes[after].job;
+    for (;; after = at, at = at->below) {
+        kc_job_t *j = at->job, *next = after->job;
         if (wait_of(j)) {
             print_wait("circle", j);
             if (wait_of(j)->kind == KC_WAIT_JOIN)
@@ -169,20 +177,18 @@ static void print_circle(const graph_t *g, size_t from, size_t to)
             else
                 fprintf(stderr, ", which needs job \"%s\"\n", kc_job_name(next));
         }
-        if (i == to)
+        if (at == to)
             return;
     }
 }
 
 /* Goes down from node `top`, and back up. */
-static void search(graph_t *g, size_t top)
+static void search(const graph_t *g, node_t *top)
 {
-    size_t at = top;
     kc_job_t *ring_of;
 
-    g->nodes[top].below = SIZE_MAX;
-    while (at != SIZE_MAX) {
-        node_t *n = &g->nodes[at];
+    top->below = NULL;
+    for (node_t *n = top; n;) {
         kc_job_t *first = first_below(g, n->job, &ring_of), *j = n->next;
         if (n->state == NEW) {
             n->state = ON_PATH;
@@ -190,64 +196,57 @@ static void search(graph_t *g, size_t top)
         }
         if (!j) {
             n->state = SEEN;
-            at = n->below;
+            n = n->below;
             continue;
         }
         n->next = ring_of && j->next != first ? j->next : NULL;
         node_t *next = node_of(g, j);
         if (next && next->state == ON_PATH)
-            print_circle(g, at, (size_t)(next - g->nodes));
+            print_circle(n, next);
         if (next && next->state == NEW) {
-            next->below = at;
-            at = (size_t)(next - g->nodes);
+            next->below = n;
+            n = next;
         }
     }
 }
 
 /* ---- the report ----------------------------------------------------------------------------- */
 
-/* A job that has not ended: NULL: of another scheduler, or it has. */
-static kc_job_t *visited(kc_block_t *block, const graph_t *g)
-{
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-
-    return kc__job_sched(j) != g->sched || (kc__job_word(j) & KC_WORD_DONE) ? NULL : j;
-}
-
 static bool has_own_body(const kc_job_t *j)
 {
     return (kc__job_word(j) & KC_WORD_BODY) && !(kc__job_flags(j) & KC_JOB_SCOPE);
 }
 
-static void collect(kc_block_t *block, void *arg)
+static void collect(kc_job_t *j, void *arg)
 {
     graph_t *g = arg;
-    kc_job_t *j = visited(block, g);
 
-    if (!j || g->count == g->room)
+    if (g->count == g->room || kc__job_sched(j) != g->sched)
         return;
+    g->place[g->count] = (place_t){ &g->nodes[g->count] };
     g->nodes[g->count++] = (node_t){ .job = j };
     if (has_own_body(j))
         g->body[g->bodies++] = (body_t){ j };
 }
 
-static void count(kc_block_t *block, void *arg)
+static void count(kc_job_t *j, void *arg)
 {
     graph_t *g = arg;
 
-    g->room += visited(block, g) != NULL;
+    g->room += kc__job_sched(j) == g->sched;
 }
 
 /* Finds all jobs of g->sched. False: no memory. */
 static bool fill(graph_t *g)
 {
-    kc__block_each(KC_TASK_MAGIC, count, g);
+    kc__roots_each(g->sched, count, g);
     g->nodes = kc__alloc(g->room * sizeof *g->nodes);
+    g->place = kc__alloc(g->room * sizeof *g->place);
     g->body = kc__alloc(g->room * sizeof *g->body);
-    if (!g->nodes || !g->body)
+    if (!g->nodes || !g->place || !g->body)
         return false;
-    kc__block_each(KC_TASK_MAGIC, collect, g);
-    qsort(g->nodes, g->count, sizeof *g->nodes, by_address);
+    kc__roots_each(g->sched, collect, g);
+    qsort(g->place, g->count, sizeof *g->place, by_address);
     qsort(g->body, g->bodies, sizeof *g->body, by_coroutine);
     return true;
 }
@@ -255,6 +254,7 @@ static bool fill(graph_t *g)
 static void empty(graph_t *g)
 {
     kc__free(g->nodes);
+    kc__free(g->place);
     kc__free(g->body);
 }
 
@@ -289,11 +289,11 @@ bool kc__stuck_on_thread(kc_sched_t *s)
     return found;
 }
 
-static void print(kc_block_t *block, void *arg)
+static void print(kc_job_t *j, void *arg)
 {
-    kc_job_t *j = visited(block, arg);
+    const kc_sched_t *s = arg;
 
-    if (j && has_own_body(j)) {
+    if (kc__job_sched(j) == s && has_own_body(j)) {
         print_wait("deadlock", j);
         fprintf(stderr, "\n");
     }
@@ -303,10 +303,10 @@ void kc__stuck_report(kc_sched_t *s)
 {
     graph_t g = { .sched = s };
 
-    kc__block_each(KC_TASK_MAGIC, print, &g);
+    kc__roots_each(s, print, s);
     if (fill(&g))
         for (size_t i = 0; i < g.count; i++)
             if (g.nodes[i].state == NEW)
-                search(&g, i);
+                search(&g, &g.nodes[i]);
     empty(&g);
 }

@@ -206,7 +206,6 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->stop, 0);
     kc_store_relaxed(&s->closing, 0);
     kc_store_relaxed(&s->outside, 0);
-    kc_store_relaxed(&s->strays, 0);
     kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
     KC_ASSERT(!s->lacking.head && kc_load_relaxed(&s->lack_count) == 0);

@@ -213,7 +213,6 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) closing; /* A  1: the workers end                                     */
     KC_ATOMIC(uint32_t) arrived; /* A  workers that have not begun to work yet                */
     KC_ATOMIC(uint64_t) holds;   /* A  leases and pending promises: others may end them       */
-    KC_ATOMIC(uint32_t) strays;  /* A  1: there was a job that no walk from the roots finds  */
     KC_ATOMIC(uint32_t)
     leave_detached;               /* A  1: the pump does not wait for those: kc_run           */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
@@ -245,10 +244,11 @@ struct kc_sched {
     kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see lack.c */
     KC_ATOMIC(uint32_t)
     lack_count; /* A  all that got none, and have neither started nor ended since           */
-    kc_worker_t *main;                   /* I */
-    kc_worker_t *worker[KC_MAX_WORKERS]; /* I */
-    kc_recorder_t *old_recorder;         /* L(top/trace.c)  kept for the next trace            */
-    struct kc_sched *next_watched;       /* L(top/watch.c)  the next that SIGQUIT dumps         */
+    struct kc_job *first_guest, *last_guest; /* see flow/root.c                             */
+    kc_worker_t *main;                       /* I */
+    kc_worker_t *worker[KC_MAX_WORKERS];     /* I */
+    kc_recorder_t *old_recorder;   /* L(top/trace.c)  kept for the next trace            */
+    struct kc_sched *next_watched; /* L(top/watch.c)  the next that SIGQUIT dumps         */
     /* A  what other threads have done: a line that the scheduler's own never look at */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS] __attribute__((aligned(KC_CACHE_LINE)));
 };

@@ -16,6 +16,7 @@
  *          blame    a child fails while the body of its parent joins it, and looks at itself then
  *          rest     of two children that are not to be resumed one ends where it is, while another
  *                   thread joins it, cancels it, or holds it open
+ *          shut     the scheduler ends while a job is cancelled whose child forbids that
  *
  * ORDER    J1 to J5 in word.h, X1 and X2 in cancel.c, the rest in job_model_world.c.
  *
@@ -82,6 +83,22 @@ static void cancels_all(int job)
     s.first += job == PARENT && first;
     for (int i = job; i < s.made && first; i++)
         model_assert(is_marked(&s.job[i]) || (i == s.made - 1 && !s.attached));
+}
+
+static void cancels_one(int job)
+{
+    kc__job_cancel(&s.job[job], REASON, KC_BY_USER);
+}
+
+static bool shuts_late; /* wrong: says that the scheduler ends when all were told */
+
+static void shuts(int job)
+{
+    if (!shuts_late)
+        kc_store_relaxed(&sched.shutting, 1);
+    kc__job_cancel(&s.job[job], -ESHUTDOWN, KC_BY_SHUTDOWN);
+    if (shuts_late)
+        kc_store_relaxed(&sched.shutting, 1);
 }
 
 static bool tells_in_two_steps; /* wrong: the count rises for the notice after the mark */
@@ -282,6 +299,16 @@ static void reset_both(void)
     s.attached = true;
 }
 
+/* The last one forbids that it be cancelled. */
+static void reset_shut(void)
+{
+    reset();
+    for (int i = ROOT; i < CHILD; i++)
+        kc__job_change(add(i, 2), 0, KC_WORD_BODY | KC_WORD_STARTED);
+    kc__job_change(&s.job[CHILD], KC_WORD_FORBID, 0);
+    model_name(&sched.shutting, "shutting");
+}
+
 /* Not started; the first thread has submitted it. */
 static void reset_notice(void)
 {
@@ -424,6 +451,13 @@ static void check_both(void)
         model_assert(s.terminated[i] == 1);
 }
 
+static void check_shut(void)
+{
+    model_assert(is_marked(&s.job[PARENT]) && is_marked(&s.job[CHILD]));
+    model_assert(s.terminated[PARENT] == 1 && s.terminated[CHILD] == 1);
+    model_assert(s.job[CHILD].reason == -ESHUTDOWN);
+}
+
 /* Whoever has cancelled it: it has ended, and its notice was read. */
 static void check_notice(void)
 {
@@ -548,6 +582,12 @@ static const struct model rest_held = { "rest, held",
                                         { { "one", cancels_those_at_rest, PARENT },
                                           { "other", holds_one_at_rest, SECOND } } };
 
+static const struct model shut = { "shut",
+                                   reset_shut,
+                                   check_shut,
+                                   2,
+                                   { { "other", cancels_one, PARENT }, { "main", shuts, ROOT } } };
+
 const struct model_file model_file = { .enters = enters, .slow = true };
 
 TEST(a_child_is_refused_or_told)
@@ -615,6 +655,11 @@ TEST(one_that_somebody_holds_open_does_not_end_at_rest)
     passes(&rest_held, 3);
 }
 
+TEST(who_forbids_signals_is_told_when_the_scheduler_ends)
+{
+    passes(&shut, 2);
+}
+
 TEST(control_j1_torn_ends_one_at_rest_that_somebody_looks_at)
 {
     needs(&rest_joined, "J1", MODEL_TORN, "deadlock: nobody wakes other");
@@ -670,4 +715,11 @@ TEST(control_a_parent_that_hears_late_of_a_failure)
 {
     blames_late = true;
     catches(&blames, "blames_late", "not true: is_marked(j)");
+}
+
+TEST(control_an_end_that_is_said_when_all_were_told)
+{
+    shuts_late = true;
+    catches(&shut, "shuts_late",
+            "not true: is_marked(&s.job[PARENT]) && is_marked(&s.job[CHILD])");
 }

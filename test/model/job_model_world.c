@@ -225,6 +225,11 @@ void kc__group_ends(kc_job_t *j)
     kc__job_release(j, 0);
 }
 
+void kc__guest_goes(kc_job_t *j)
+{
+    model_assert(!j); /* there is one scheduler */
+}
+
 bool kc__hold_for_foreign(kc_sched_t *of)
 {
     (void)of;
@@ -363,6 +368,7 @@ static void reset(void)
 {
     memset(&s, 0, sizeof s);
     sched.main = &worker[0];
+    kc_store_relaxed(&sched.shutting, 0);
     for (int i = 0; i < THREADS; i++) {
         worker[i].sched = &sched;
         kc__mpsc_init(&worker[i].inbox);

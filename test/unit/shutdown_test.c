@@ -165,14 +165,58 @@ static int forbids_and_parks(void *arg)
     return count_one(arg);
 }
 
-/* As if four billion had been there before. */
-TEST(destroy_ends_a_job_that_forbids_signals_however_many_there_were)
+TEST(destroy_ends_a_job_that_forbids_signals)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, 0);
 
-    kc_store_relaxed(&s->strays, UINT32_MAX);
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, forbids_and_parks, NULL), 0);
     CHECK_EQ(kc_sched_poll(s, kc_now()), KC_FOREVER);
     end(s);
     CHECK_EQ(kc_load_relaxed(&counter), 1);
+}
+
+/* ---- jobs that forbid signals, and were told of a cancel before ------------------------------ */
+
+static KC_ATOMIC(int) waiting;
+
+static int forbids_and_sleeps(void *arg)
+{
+    (void)arg;
+    kc_forbid_signal();
+    kc_add_relaxed(&waiting, 1);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_EQ(kc_cancel_reason(), -ESHUTDOWN);
+    return count_one(arg);
+}
+
+static int launches_one_that_forbids(void *arg)
+{
+    (void)arg;
+    kc_forbid_signal();
+    CHECK_EQ(kc_launch(forbids_and_sleeps, NULL), 0);
+    return forbids_and_sleeps(NULL);
+}
+
+TEST(destroy_ends_those_that_forbid_signals_in_a_job_that_was_cancelled_before)
+{
+    for (int c = 0; c < COUNTS; c++) {
+        kc_sched_t *s = make(counts[c], 0);
+        kc_job_t *group = NULL;
+
+        kc_store_relaxed(&waiting, 0);
+        kc_store_relaxed(&counter, 0);
+        CHECK_EQ(kc_group_create(&(kc_launch_opts_t){ .sched = s }, &group), 0);
+        const kc_launch_opts_t opts = { .parent = group };
+        for (int i = 0; i < 3; i++) {
+            CHECK_EQ(kc_launch_job(forbids_and_sleeps, NULL, &opts, NULL), 0);
+            CHECK_EQ(kc_launch_job(launches_one_that_forbids, NULL, &opts, NULL), 0);
+        }
+        while (kc_load_relaxed(&waiting) < 9)
+            CHECK_GE(kc_sched_poll(s, kc_now()), 0);
+        CHECK(kc_job_cancel(group, 0));
+        CHECK_EQ(kc_load_relaxed(&counter), 0);
+        kc_job_release(group);
+        CHECK_EQ(kc_sched_destroy(s), 0);
+        CHECK_EQ(kc_load_relaxed(&counter), 9);
+    }
 }

@@ -444,3 +444,66 @@ TEST(a_child_in_another_scheduler_is_waited_for)
     CHECK_EQ(rc, 7);
     CHECK_EQ(kc_sched_destroy(other), 0);
 }
+
+/* ---- one order ------------------------------------------------------------------------------ */
+
+static int waits_in_vain(void *arg)
+{
+    kc_mutex_t *lock = arg;
+
+    return kc_mutex_lock(lock);
+}
+
+static int leaves_some_that_wait(void *arg)
+{
+    static const char *const name[] = { "a", "b", "c", "d", "e", "f", "g", "h" };
+
+    (void)arg;
+    CHECK_EQ(kc_mutex_lock(&journal), 0);
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        CHECK_EQ(
+            kc_launch_job(waits_in_vain, &journal, &(kc_launch_opts_t){ .name = name[i] }, NULL),
+            0);
+    (void)!kc_sleep(KC_FOREVER);
+    kc_mutex_unlock(&journal);
+    return 0;
+}
+
+static int launches_nothing(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static int launches_some(void *arg)
+{
+    for (intptr_t i = 0; i < (intptr_t)arg; i++)
+        CHECK_EQ(kc_launch(launches_nothing, NULL), 0);
+    return 0;
+}
+
+/* The names of the jobs that the report says wait for the lock. */
+static void names_in_report(char *names)
+{
+    for (const char *at = report; (at = strstr(at, "deadlock: job \"")) != NULL; at++)
+        if (at[16] == '"')
+            *names++ = at[15];
+    *names = '\0';
+}
+
+TEST(a_deadlock_is_reported_in_one_order_whatever_ran_before)
+{
+    char first[32] = "", names[32];
+
+    for (int i = 0; i < 8; i++) {
+        run_into_deadlock(leaves_some_that_wait);
+        names_in_report(names);
+        CHECK_EQ(strlen(names), 8);
+        if (i == 0)
+            strcpy(first, names);
+        CHECK_STR(names, first);
+        CHECK_EQ(kc_run(launches_some, (void *)(intptr_t)(i * 5 + 3),
+                        &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
+                 0);
+    }
+}
