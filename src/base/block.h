@@ -12,7 +12,8 @@
 
 enum { KC_BLOCK_SIZE = 128 };
 
-/* The cookie of a block that is not in use. A page that was never used reads as 0. */
+/* The cookie of a block that is not in use. A page that was never used, or was given back to the
+ * kernel, reads as 0. */
 #define KC_BLOCK_FREE 0xdeadc070u
 
 /* The head of every control block. */
@@ -91,11 +92,27 @@ KC_INLINE void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
 /* Gives all of a thread's free blocks to the others. */
 void kc__block_cache_drain(kc_block_cache_t *cache);
 
+typedef enum {
+    KC_COOL_BUSY, /* a little now and then: there are other things to do */
+    KC_COOL_IDLE, /* all, some time after the burst                      */
+    KC_COOL_NOW   /* all, at once                                        */
+} kc_cool_t;
+
+/* Gives pages of free blocks back, if there are more of those than should stay and it is time.
+ * False: nothing for now. */
+bool kc__block_cool(kc_cool_t when);
+
+/* When the next ones may be given back, on kc__os_now's clock; INT64_MAX: there are none. */
+int64_t kc__block_cool_at(void);
+
 /* True: there is a block at this address, in use or not. Then it may be read at any time. */
 bool kc__block_is(const void *at);
 
-/* Calls visit for every block in use that carries this magic. For reports and tests: blocks may
- * come and go meanwhile. */
+/* The same of one that is not in use, or was never used. */
+bool kc__block_is_free(const void *at);
+
+/* Calls visit for every block in use that carries this magic. For tests: it looks at all blocks
+ * that ever were. */
 void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg);
 
 #endif

@@ -3,8 +3,9 @@
  * deque.c - the memory of the work-stealing deque. All else about it is in deque.h.
  *
  * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
- *          D3  grow: array  store_release  D8          the copies; the thief, which may see the new
- *                                                      array before the new bottom, reads an empty
+ *          D1  cool: top    load_acquire   D9          as in push
+ *          D3  grow, cool:  store_release  D8          the copies; the thief, which may see the new
+ *              array                                   array before the new bottom, reads an empty
  *                                                      slot
  */
 #include "base/deque.h"
@@ -41,6 +42,8 @@ void kc__deque_destroy(kc_deque_t *d)
 {
     kc_deque_array_t *older, *array = kc_load_relaxed(&d->array);
 
+    while (array && array->newer)
+        array = array->newer;
     for (; array; array = older) {
         older = array->older;
         kc__free(array);
@@ -51,8 +54,10 @@ void kc__deque_destroy(kc_deque_t *d)
 int kc__deque_grow(kc_deque_t *d, int64_t top, int64_t bottom)
 {
     kc_deque_array_t *old = kc_load_relaxed(&d->array);
-    kc_deque_array_t *array = array_make(2 * ((size_t)old->mask + 1), old);
 
+    if (!old->newer)
+        old->newer = array_make(2 * ((size_t)old->mask + 1), old);
+    kc_deque_array_t *array = old->newer;
     if (!array)
         return -ENOMEM;
     for (int64_t i = top; i < bottom; i++)
@@ -60,4 +65,30 @@ int kc__deque_grow(kc_deque_t *d, int64_t top, int64_t bottom)
                          kc_load_relaxed(&old->slot[i & old->mask]));
     kc_store_release(&d->array, array); /* D3 */
     return 0;
+}
+
+/* The whole pages among its slots. */
+static void array_trim(kc_deque_array_t *array)
+{
+    uintptr_t page = kc__os_page_size(), first = (uintptr_t)&array->slot[0];
+    uintptr_t low = kc__align_up(first, page);
+    uintptr_t high = (uintptr_t)&array->slot[array->mask + 1] & ~(page - 1);
+
+    if (low < high)
+        kc__os_trim((void *)low, high - low);
+}
+
+bool kc__deque_cool(kc_deque_t *d, size_t capacity)
+{
+    kc_deque_array_t *array = kc_load_relaxed(&d->array), *kept = array;
+
+    if (kc_likely((size_t)array->mask < capacity) ||
+        kc_load_acquire(&d->top) != kc_load_relaxed(&d->bottom)) /* D1 */
+        return false;
+    while ((size_t)kept->mask >= capacity && kept->older)
+        kept = kept->older;
+    kc_store_release(&d->array, kept); /* D3 */
+    for (array = kept->newer; array; array = array->newer)
+        array_trim(array);
+    return true;
 }

@@ -17,8 +17,13 @@
  *          destroy: a thief that has read its address may still read a slot of it, and finds there
  *          what the new one has in its place. All old arrays together are smaller than the last.
  *
- * WHO      I immutable, O owner, A atomic. push, pop: the owner. steal, size_hint: anybody, any
- *          number at once. destroy: the owner, when nobody else can steal any more.
+ *          When the deque is empty the owner may go back to a smaller array, and give the pages of
+ *          the larger ones back (cool): whoever has read a top before, its swap fails, whatever it
+ *          finds in a slot; whoever reads one later sees the items behind it, and so the array they
+ *          are in. The larger arrays stay too, for the next time that it grows.
+ *
+ * WHO      I immutable, O owner, A atomic. push, pop, cool: the owner. steal, size_hint: anybody,
+ *          any number at once. destroy: the owner, when nobody else can steal any more.
  *
  * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
  *          D1  push: top        load_acquire   D9          the thief has read its slot, which is
@@ -64,6 +69,7 @@
  * read is thrown away then, as its swap fails. */
 typedef struct kc_deque_array {
     struct kc_deque_array *older; /* I  half as large, or NULL */
+    struct kc_deque_array *newer; /* O  twice as large, or NULL: used before, and again by grow */
     int64_t mask;                 /* I  capacity - 1, capacity is a power of two */
     KC_ATOMIC(void *) slot[];     /* A */
 } kc_deque_array_t;
@@ -83,6 +89,9 @@ typedef enum { KC_STEAL_EMPTY, KC_STEAL_LOST, KC_STEAL_GOT } kc_steal_t;
 /* Room for capacity items, a power of two, before it grows. Returns: 0; -ENOMEM. */
 int kc__deque_init(kc_deque_t *d, size_t capacity);
 void kc__deque_destroy(kc_deque_t *d);
+
+/* If it is empty and has room for more than `capacity`, pages go back. False: none do. */
+bool kc__deque_cool(kc_deque_t *d, size_t capacity);
 
 /* For push: makes room; top is the newest that the owner knows. Returns: 0; -ENOMEM. */
 int kc__deque_grow(kc_deque_t *d, int64_t top, int64_t bottom);

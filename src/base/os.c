@@ -119,11 +119,19 @@ extern void __lsan_register_root_region(const void *p, size_t size) __attribute_
 
 void *kc__os_map_data(size_t size)
 {
-    void *p = map(size);
+    char *p = map(2 * size);
 
-    if (p && __lsan_register_root_region)
-        __lsan_register_root_region(p, size);
-    return p;
+    if (!p)
+        return NULL;
+    /* The higher place, if there are two: the next one is mapped below it, and lies next to it. */
+    char *data = (char *)((uintptr_t)(p + size) & ~(uintptr_t)(size - 1));
+    if (data > p)
+        kc__os_unmap(p, (size_t)(data - p));
+    if (data < p + size)
+        kc__os_unmap(data + size, (size_t)(p + size - data));
+    if (__lsan_register_root_region)
+        __lsan_register_root_region(data, size);
+    return data;
 }
 
 void *kc__os_map(size_t size)

@@ -26,7 +26,8 @@ void kc__free(void *p);
 /* Private anonymous memory, page aligned, zeroed on first touch, not reserved, no huge pages.
  * NULL: none left. */
 void *kc__os_map(size_t size);
-void *kc__os_map_data(size_t size); /* the same for data that stays: huge pages are welcome */
+/* The same for data that stays: huge pages are welcome. Aligned to its size, a power of two. */
+void *kc__os_map_data(size_t size);
 void kc__os_unmap(void *p, size_t size);
 
 /* Gives the pages back; the range stays mapped and reads as zero. */

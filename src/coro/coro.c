@@ -71,11 +71,9 @@ void kc__usage(const char *call, const char *what)
 
 static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
 {
-    uint32_t magic = co ? kc_load_relaxed(&co->block.magic) : 0;
-
     if (!co)
         kc__usage(call, "the coroutine is NULL (rule C8)");
-    if (magic == KC_BLOCK_FREE)
+    if (kc__block_is_free(co))
         kc__usage(call, "the coroutine has been freed (rule C8)");
     kc__usage(call, "the pointer is not a coroutine (rule C8)");
 }

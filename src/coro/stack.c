@@ -338,8 +338,11 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
         kc_add_relaxed(&hot, 1u << sc); /* the bit, which only the holder of this lock changes */
     }
     pthread_mutex_unlock(&pool->lock);
-    if (!warm)
+    if (!warm) {
         make_cold(pool, pile, count);
+        if (!cache->lazy) /* this thread has no other time for that */
+            kc__block_cool(KC_COOL_NOW);
+    }
     cache->pile[sc].count -= count;
     memmove(pile, pile + count, cache->pile[sc].count * sizeof *pile);
 }

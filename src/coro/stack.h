@@ -6,6 +6,7 @@
 #define KC_CORO_STACK_H
 
 #include "base/base.h"
+#include "base/block.h"
 #include "base/os.h"
 
 /* A stack: the address of its slab with the number of its slot in the low 6 bits. 0: none. */
@@ -131,12 +132,6 @@ KC_INLINE bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack)
 
 /* Gives all of a thread's warm stacks to the others. */
 void kc__stack_cache_drain(kc_stack_cache_t *cache);
-
-typedef enum {
-    KC_COOL_BUSY, /* a few now and then: there are other things to do */
-    KC_COOL_IDLE, /* all, some time after the burst                   */
-    KC_COOL_NOW   /* all, at once                                     */
-} kc_cool_t;
 
 /* Gives the pages of a few warm stacks back, if there are more than should stay and it is time.
  * False: none for now. */

@@ -746,11 +746,9 @@ kc_job_t *kc_job_current(void)
 
 void kc__job_not_live(const char *call, const void *handle)
 {
-    const kc_job_t *j = handle;
-
-    if (!j)
+    if (!handle)
         kc__usage(call, "the job is NULL (rule J18)");
-    if (kc_load_relaxed(&j->task.block.magic) == KC_BLOCK_FREE)
+    if (kc__block_is_free(handle))
         kc__usage(call, "the job has been freed (rule J18)");
     kc__usage(call, "the pointer is not a job (rule J18)");
 }

@@ -19,7 +19,10 @@
 #include "base/os.h"
 #include "sched/sched.h"
 
-enum { SPINS = 200 };
+enum {
+    SPINS = 200,
+    DEQUE_KEPT = 8192, /* tasks that the array of an empty deque has room for, at most */
+};
 
 /* ---- waking --------------------------------------------------------------------------------- */
 
@@ -113,6 +116,26 @@ bool kc__worker_search(kc_worker_t *w)
     return true;
 }
 
+/* ---- what a burst has left ------------------------------------------------------------------ */
+
+bool kc__worker_cool(kc_worker_t *w, kc_cool_t when)
+{
+    bool stacks = kc__stack_cool(when), blocks = kc__block_cool(when);
+    bool any = stacks || blocks;
+
+    /* Who is busy does so when it is time for the others too. */
+    if (when != KC_COOL_BUSY || any)
+        any = kc__deque_cool(&w->deque, DEQUE_KEPT) || any;
+    return any;
+}
+
+int64_t kc__worker_cool_at(void)
+{
+    int64_t stacks = kc__stack_cool_at(), blocks = kc__block_cool_at();
+
+    return stacks < blocks ? stacks : blocks;
+}
+
 /* ---- sleeping ------------------------------------------------------------------------------- */
 
 /* After its bit is set: is there anything to do after all? */
@@ -162,10 +185,10 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
             return;
         kc__relax();
     }
-    while (kc__mpsc_empty(&w->inbox) && kc__stack_cool(KC_COOL_IDLE))
+    while (kc__mpsc_empty(&w->inbox) && kc__worker_cool(w, KC_COOL_IDLE))
         ;
-    if (kc__stack_cool_at() < until)
-        until = kc__stack_cool_at();
+    if (kc__worker_cool_at() < until)
+        until = kc__worker_cool_at();
     bool searching = w->searching;
     w->searching = false;
     kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);

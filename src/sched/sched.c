@@ -335,7 +335,7 @@ static kc_time_t next_due(kc_sched_t *s)
 /* Main stops pumping: from now on the descriptor tells, if there is one. */
 static void pump_end(kc_sched_t *s)
 {
-    for (int i = 0; i < 16 && kc__stack_cool(KC_COOL_IDLE); i++)
+    for (int i = 0; i < 16 && kc__worker_cool(s->main, KC_COOL_IDLE); i++)
         ; /* a host's loop does not wait for more than that */
     kc__worker_stop_searching(s->main);
     s->pumping = false;
@@ -614,7 +614,7 @@ int kc_sched_destroy(kc_sched_t *s)
         kc__sight.unwatch(s);
     stop_threads(s, s->workers);
     kc__worker_run_inbox(s->main); /* timers that were no longer wanted */
-    while (kc__stack_cool(KC_COOL_NOW))
+    while (kc__worker_cool(s->main, KC_COOL_NOW))
         ;
     t->stacks.lazy = false;
     kc__sight.end_trace(s);

@@ -399,6 +399,13 @@ void kc__sched_look_again(kc_sched_t *s);
 /* When the first sleeper or, on the main thread, timed task is due; KC_FOREVER: none. */
 kc_time_t kc__worker_next_due(kc_worker_t *w);
 
+/* Gives a little of the memory back that a burst has left: stacks, blocks, its deque's. Its own
+ * thread. False: there is nothing for now. */
+bool kc__worker_cool(kc_worker_t *w, kc_cool_t when);
+
+/* When that is to be done next, on kc__os_now's clock; INT64_MAX: there is nothing. */
+int64_t kc__worker_cool_at(void);
+
 /* What a worker's thread executes. */
 void *kc__worker_main(void *arg);
 

@@ -428,7 +428,7 @@ static void share(kc_worker_t *w)
  * there, or the pump is to return. */
 static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
 {
-    kc__stack_cool(KC_COOL_BUSY);
+    kc__worker_cool(w, KC_COOL_BUSY);
     if (own)
         take_due(w);
     share(w);
@@ -822,6 +822,7 @@ void *kc__worker_main(void *arg)
     }
     kc__worker_stop_searching(w);
     take_inbox(w); /* alarms that were no longer wanted */
+    kc__worker_cool(w, KC_COOL_IDLE);
     t->stacks.lazy = false;
     t->worker = NULL;
     return NULL;

@@ -11,6 +11,9 @@
  *          both_ends the owner pushes two and pops two, two thieves steal
  *          refill    the owner pops one and pushes another into its slot, two thieves steal
  *          grow      the third push grows the array from two to four while a thief steals two
+ *          cool      the third push grows the array; when the deque is empty the owner goes back to
+ *                    the small one, whose pages, of one slot each, read as 0, as do the larger
+ *                    one's, pushes another, and grows again, while a thief steals two
  *          reuse     push into slots that a thief has emptied. Here no swap of the thief's fails,
  *                    so the slots may count as plain data: its read of a slot must come before
  *                    the owner's next write to it. (What it would get otherwise, the new item in
@@ -37,7 +40,7 @@ static void slot_touch(const void *p, bool write);
 #include "base/deque.h"
 #include "base/os.h"
 
-enum { ITEMS = 4 };
+enum { ITEMS = 6 };
 
 static struct {
     kc_deque_t d;
@@ -66,6 +69,19 @@ void kc__free(void *p)
     (void)p;
 }
 
+size_t kc__os_page_size(void)
+{
+    return sizeof(void *);
+}
+
+void kc__os_trim(void *p, size_t size)
+{
+    KC_ATOMIC(void *) *slot = p;
+
+    for (size_t i = 0; i < size / sizeof *slot; i++)
+        kc_store_relaxed(&slot[i], NULL);
+}
+
 static void slot_touch(const void *p, bool write)
 {
     for (int i = 0; i < 2 && s.plain_slots; i++) {
@@ -80,7 +96,8 @@ static void slot_touch(const void *p, bool write)
 
 static void reset(void)
 {
-    static const char *const names[ITEMS] = { "value 0", "value 1", "value 2", "value 3" };
+    static const char *const names[ITEMS] = { "value 0", "value 1", "value 2",
+                                              "value 3", "value 4", "value 5" };
 
     memset(&s, 0, sizeof s);
     model_assert(kc__deque_init(&s.d, 2) == 0);
@@ -169,6 +186,27 @@ static void owner_grows(int arg)
     pop();
 }
 
+static bool cools_early; /* wrong: gives pages back when one is left */
+
+static void owner_cools(int arg)
+{
+    (void)arg;
+    push();
+    push();
+    push();
+    pop();
+    pop();
+    if (!cools_early)
+        pop();
+    else
+        kc__os_trim((void *)s.d.array->slot, 2 * sizeof(void *));
+    kc__deque_cool(&s.d, 2);
+    push();
+    push();
+    push();
+    pop();
+}
+
 /* Both wait without learning anything from it but that there is room, or an item. */
 static void owner_reuses(int rounds)
 {
@@ -236,6 +274,9 @@ static const struct model refill = {
 static const struct model grow = {
     "grow", reset, check, 2, { { "owner", owner_grows, 0 }, { "thief", thief, 2 } }
 };
+static const struct model cool = {
+    "cool", reset, check, 2, { { "owner", owner_cools, 0 }, { "thief", thief, 2 } }
+};
 static const struct model reuse = { "reuse",
                                     reset_with_plain_slots,
                                     check_no_growth,
@@ -264,6 +305,11 @@ TEST(a_slot_filled_again_is_not_taken_for_what_it_was)
 TEST(nothing_is_lost_when_the_array_grows_under_a_thief)
 {
     passes(&grow, 4);
+}
+
+TEST(nothing_is_lost_when_the_array_shrinks_under_a_thief)
+{
+    passes(&cool, 3);
 }
 
 TEST(a_slot_is_used_again_when_its_thief_has_done_with_it)
@@ -314,4 +360,10 @@ TEST(control_d8_relaxed_misses_the_copies)
 TEST(control_d9_without_release_gives_up_a_slot_too_early)
 {
     needs(&reuse, "D9", MODEL_ACQUIRE, "data race: owner writes slot");
+}
+
+TEST(control_a_deque_that_shrinks_before_it_is_empty)
+{
+    cools_early = true;
+    catches(&cool, "cools_early", "not true: ");
 }

@@ -111,6 +111,11 @@ kc_block_t *kc__block_get(kc_block_cache_t *cache)
     return &s.job[s.made++].task.block;
 }
 
+bool kc__block_is_free(const void *at)
+{
+    return !at;
+}
+
 void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
 {
     kc_job_t *j = kc_container_of(block, kc_job_t, task.block);

@@ -77,6 +77,11 @@ void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
     s.blocks_put++;
 }
 
+bool kc__block_is_free(const void *at)
+{
+    return !at;
+}
+
 bool kc__block_ready(const kc_block_cache_t *cache)
 {
     (void)cache;

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { MAGIC = 0x1234 };
 
@@ -87,7 +88,7 @@ static void count(kc_block_t *block, void *arg)
 
 TEST(each_visits_every_block_in_use_and_no_other)
 {
-    enum { N = 3000 }; /* more than a chunk */
+    enum { N = 9000 }; /* more than a chunk */
     kc_block_cache_t cache = { 0 };
     static kc_block_t *block[N];
     int seen = 0;
@@ -116,6 +117,116 @@ TEST(an_address_is_a_blocks_or_not)
     CHECK(!kc__block_is(NULL));
 }
 
+/* ---- pages that go back --------------------------------------------------------------------- */
+
+enum { MANY = 30000 };
+
+static kc_block_t *many[MANY];
+
+static void take_many(kc_block_cache_t *cache)
+{
+    for (int i = 0; i < MANY; i++)
+        many[i] = get(cache);
+}
+
+static void cool(void)
+{
+    for (int i = 0; kc__block_cool(KC_COOL_NOW); i++)
+        CHECK_LT(i, MANY);
+    CHECK_EQ(kc__block_cool_at(), INT64_MAX);
+}
+
+/* How many of those blocks lie in pages that are there, from a sample. */
+static int resident(void)
+{
+    enum { EVERY = 50 };
+    uintptr_t size = kc__os_page_size();
+    int n = 0;
+
+    for (int i = 0; i < MANY; i += EVERY) {
+        unsigned char there = 0;
+        CHECK_EQ(mincore((void *)((uintptr_t)many[i] & ~(size - 1)), size, &there), 0);
+        n += there & 1 ? EVERY : 0;
+    }
+    return n;
+}
+
+TEST(pages_of_free_blocks_go_back_to_the_kernel)
+{
+    kc_block_cache_t cache = { 0 };
+
+    for (int round = 0; round < 3; round++) {
+        take_many(&cache);
+        CHECK_EQ(resident(), MANY);
+        for (int i = 0; i < MANY; i++)
+            kc__block_put(&cache, many[i]);
+        CHECK_EQ(resident(), MANY);
+        cool();
+        CHECK_LT(resident(), MANY / 5); /* some are kept, for the next who needs one */
+        for (int i = 0; i < MANY; i++)
+            CHECK(kc__block_is_free(many[i])); /* all the same */
+    }
+}
+
+TEST(pages_with_a_block_in_use_stay_as_they_are)
+{
+    enum { EVERY = 1000 };
+    kc_block_cache_t cache = { 0 };
+    int seen = 0;
+
+    take_many(&cache);
+    for (int i = 0; i < MANY; i++) {
+        if (i % EVERY == 0)
+            kc_store_relaxed(&many[i]->flags, (uint32_t)i);
+        else
+            kc__block_put(&cache, many[i]);
+    }
+    cool();
+    CHECK_LT(resident(), MANY / 4);
+    for (int i = 0; i < MANY; i += EVERY) {
+        CHECK_EQ(kc_load_relaxed(&many[i]->magic), MAGIC);
+        CHECK_EQ(kc_load_relaxed(&many[i]->flags), i);
+        CHECK(!kc__block_is_free(many[i]));
+    }
+    kc__block_each(MAGIC, count, &seen);
+    CHECK_EQ(seen, MANY / EVERY);
+}
+
+TEST(blocks_of_pages_that_were_given_back_are_handed_out_before_new_ones)
+{
+    kc_block_cache_t cache = { 0 };
+    kc_block_t *highest = NULL, *lowest = NULL;
+
+    take_many(&cache);
+    for (int i = 0; i < MANY; i++) {
+        highest = !highest || many[i] > highest ? many[i] : highest;
+        lowest = !lowest || many[i] < lowest ? many[i] : lowest;
+        kc__block_put(&cache, many[i]);
+    }
+    cool();
+    take_many(&cache); /* get checks that none is in use */
+    for (int i = 0; i < MANY; i++)
+        CHECK(many[i] >= lowest && many[i] <= highest);
+}
+
+TEST(what_is_needed_again_and_again_is_not_given_back)
+{
+    kc_block_cache_t cache = { 0 };
+
+    take_many(&cache);
+    for (int i = 0; i < MANY; i++)
+        kc__block_put(&cache, many[i]);
+    CHECK_LT(kc__block_cool_at(), INT64_MAX);
+    take_many(&cache); /* so they were needed in that time */
+    for (int i = 0; i < MANY; i++)
+        kc__block_put(&cache, many[i]);
+    while (kc__os_now() < kc__block_cool_at())
+        ;
+    while (kc__block_cool(KC_COOL_IDLE))
+        ;
+    CHECK_EQ(resident(), MANY);
+}
+
 /* Blocks travel: taken on one thread, freed on another, through the shared pool and back. */
 enum { THREADS = 4, ROUNDS = 200, HELD = 300 };
 
@@ -141,21 +252,42 @@ static void *thread_trades(void *arg)
             CHECK_EQ(kc_load_relaxed(&mine[i]->magic), MAGIC);
             kc__block_put(&cache, mine[i]);
         }
+        if (arg && round % 8 == 0) { /* pages go back meanwhile */
+            kc__block_cache_drain(&cache);
+            while (kc__block_cool(KC_COOL_NOW))
+                ;
+        }
     }
     kc__block_cache_drain(&cache);
     CHECK(!cache.out && !cache.in && cache.batches == 0);
     return arg;
 }
 
-TEST(no_block_is_handed_out_twice_at_a_time_over_threads)
+static void trade(void *arg)
 {
     pthread_t thread[THREADS];
     int seen = 0;
 
     for (int i = 0; i < THREADS; i++)
-        CHECK_EQ(pthread_create(&thread[i], NULL, thread_trades, NULL), 0);
+        CHECK_EQ(pthread_create(&thread[i], NULL, thread_trades, arg), 0);
     for (int i = 0; i < THREADS; i++)
         pthread_join(thread[i], NULL);
     kc__block_each(MAGIC, count, &seen);
     CHECK_EQ(seen, 0);
+}
+
+TEST(no_block_is_handed_out_twice_at_a_time_over_threads)
+{
+    trade(NULL);
+}
+
+TEST(no_block_is_handed_out_twice_while_pages_go_back)
+{
+    kc_block_cache_t cache = { 0 };
+
+    take_many(&cache);
+    for (int i = 0; i < MANY; i++)
+        kc__block_put(&cache, many[i]);
+    kc__block_cache_drain(&cache);
+    trade(&cache);
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* Items are numbers, as pointers; 0 would be NULL. */
 static void *item(int64_t number)
@@ -256,12 +257,12 @@ static void *thread_steals(void *arg)
 }
 
 /* The owner pushes up to `burst` items, then pops up to `burst`, and so on; in the end each item
- * has been taken once, by the owner or a thief. */
-static void run_heist(long few, unsigned burst, size_t capacity)
+ * has been taken once, by the owner or a thief. cools: when it is empty it gives memory back. */
+static void run_heist(long few, unsigned burst, size_t capacity, bool cools)
 {
     struct thief thieves[THIEVES] = { 0 };
     bool slow = kc_test_under_tsan() || kc_test_under_emulation() || kc_test_under_valgrind();
-    uint64_t random = kc_test_seed(), popped = 0, stolen = 0;
+    uint64_t random = kc_test_seed(), popped = 0, stolen = 0, cooled = 0;
     void *got;
 
     int64_t items = kc_test_rounds(slow ? few / 8 : few), pushed = 0;
@@ -279,6 +280,7 @@ static void run_heist(long few, unsigned burst, size_t capacity)
         for (uint64_t n = 1 + kc_test_random(&random) % burst;
              n > 0 && (got = kc__deque_pop(&heist.d)) != NULL; n--, popped++)
             take(got);
+        cooled += cools && kc__deque_cool(&heist.d, capacity);
     }
     kc_store_release(&heist.done, true);
     while ((got = kc__deque_pop(&heist.d)) != NULL) {
@@ -291,6 +293,7 @@ static void run_heist(long few, unsigned burst, size_t capacity)
     }
     check_empty(&heist.d);
     CHECK_EQ(popped + stolen, pushed);
+    CHECK_EQ(cooled > 0, cools);
     for (int64_t i = 0; i < pushed; i++)
         CHECK_EQ(kc_load_relaxed(&heist.taken[i]), 1);
     free((void *)heist.taken);
@@ -299,15 +302,63 @@ static void run_heist(long few, unsigned burst, size_t capacity)
 
 TEST(each_item_goes_to_the_owner_or_one_thief)
 {
-    run_heist(200000, 16, 64);
+    run_heist(200000, 16, 64, false);
 }
 
 TEST(the_last_item_goes_to_the_owner_or_one_thief)
 {
-    run_heist(100000, 1, 2);
+    run_heist(100000, 1, 2, false);
 }
 
 TEST(growing_under_thieves_loses_nothing)
 {
-    run_heist(200000, 4096, 1);
+    run_heist(200000, 4096, 1, false);
+}
+
+TEST(shrinking_under_thieves_loses_nothing)
+{
+    run_heist(200000, 2048, 1, true);
+}
+
+/* ---- memory that goes back ------------------------------------------------------------------- */
+
+/* Of the array that it has grown to, whether or not it is the one in use. */
+static size_t resident_pages(const kc_deque_t *d)
+{
+    static unsigned char page[1024];
+    const kc_deque_array_t *array = kc_load_relaxed(&d->array);
+    uintptr_t size = kc__os_page_size();
+    size_t n = 0;
+
+    while (array->newer)
+        array = array->newer;
+    uintptr_t low = kc__align_up((uintptr_t)&array->slot[0], size);
+    size_t count = ((uintptr_t)&array->slot[array->mask + 1] - low) / size;
+    CHECK_LE(count, sizeof page);
+    CHECK_EQ(mincore((void *)low, count * size, page), 0);
+    for (size_t i = 0; i < count; i++)
+        n += page[i] & 1;
+    return n;
+}
+
+TEST(an_empty_deque_gives_its_memory_back)
+{
+    enum { MANY = 100000 };
+    kc_deque_t d;
+
+    CHECK_EQ(kc__deque_init(&d, 256), 0);
+    for (int round = 0; round < 3; round++) {
+        push_range(&d, 0, MANY - 1);
+        CHECK(!kc__deque_cool(&d, 1024));
+        size_t before = resident_pages(&d);
+        CHECK_GT(before, 100000 * sizeof(void *) / kc__os_page_size() / 2);
+        for (int64_t i = MANY; i > 0; i--)
+            check_pops(&d, i - 1);
+        CHECK(kc__deque_cool(&d, 1024));
+        CHECK(!kc__deque_cool(&d, 1024));
+        CHECK_EQ(kc_load_relaxed(&d.array)->mask, 1023);
+        CHECK_EQ(resident_pages(&d), 0);
+        check_empty(&d);
+    }
+    kc__deque_destroy(&d);
 }

@@ -25,7 +25,8 @@ from gdb.unwinder import Unwinder
 
 MAGIC = 0xC020C070
 BLOCK_SIZE = 128
-CHUNK_SIZE = 256 * 1024
+CHUNK_SIZE = 1024 * 1024
+HEADER_SIZE = 4096
 STATES = ["created", "ready", "running", "suspended", "parked", "finished", "suspended"]
 CREATED, READY, RUNNING, SUSPENDED, PARKED, FINISHED, CALLING = range(7)
 
@@ -83,7 +84,7 @@ def coroutines():
     while number(chunk) != 0:
         base = number(chunk)
         data = bytes(memory.read_memory(base, CHUNK_SIZE))
-        for at in range(BLOCK_SIZE, CHUNK_SIZE, BLOCK_SIZE):
+        for at in range(HEADER_SIZE, CHUNK_SIZE, BLOCK_SIZE):
             if int.from_bytes(data[at:at + 4], "little") == MAGIC:
                 found.append(Coroutine(base + at))
         chunk = chunk.dereference()["next"]
