@@ -712,13 +712,14 @@ bool kc__coro_task_forsake(kcoro_t *co)
            kc_cas_acq_rel(&co->state, &seen, KC_CORO_CALLING); /* C1 */
 }
 
-kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp)
+bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp)
 {
-    /* Who holds a reference may ask how much of the stack was used, so it must come to its end.
-     * Tools know a stack as one coroutine's. */
-    if (kc_unlikely(kc__tools) || kc_load_relaxed(&me->refs) != 1 ||
-        !kc__switch_same_control(kc__switch_fp_control(), fp))
-        return NULL;
+    /* Who holds a reference may ask how much of the stack was used, so it must come to its end. */
+    return kc_load_relaxed(&me->refs) == 1 && kc__switch_same_control(kc__switch_fp_control(), fp);
+}
+
+kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
+{
     kc_block_t *block = kc__block_get(&t->blocks);
     if (!block)
         return NULL;

@@ -132,11 +132,13 @@ KC_INLINE _Noreturn void kc__coro_switch_last_plainly(kc_thread_t *t, kcoro_t *t
     kc__switch_last(to->sp, then, arg);
 }
 
-/*
- * me is a scheduler's coroutine whose body has returned. Another one, for this task, that could go
- * on on its stack; NULL: that cannot be done. fp: the control words that it must find.
- */
-kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task, uint64_t fp);
+/* me is a scheduler's coroutine whose body has returned. Another one could go on on its stack. fp:
+ * the control words that it must find. */
+bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp);
+
+/* That one, for this task; NULL: no memory. Not with a tool, which knows a stack as one
+ * coroutine's. */
+kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task);
 
 /* The other one is the thread's current one and has the stack. me is gone. */
 void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me);

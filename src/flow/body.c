@@ -306,6 +306,12 @@ KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
         kc__usage("end of a body", "it still holds a lock (rule Y3)");
 }
 
+/* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */
+static kcoro_t *next_if_heard(const kc_job_t *j)
+{
+    return kc_unlikely(kc__job_tells(j)) ? kc__thread()->root : NULL;
+}
+
 static kcoro_t *task_heir(kc_task_t *task)
 {
     return kc__job_heir(kc__job_of(task));
@@ -352,7 +358,7 @@ static _Noreturn void unwind(kcoro_t *co)
     }
     kc_job_t *own = kc__job_own(co);
     body_ends(own, co, -ECANCELED);
-    kc__worker_end(co, &own->task, kc__job_tells(own));
+    kc__worker_end(co, &own->task, next_if_heard(own));
 }
 
 /* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
@@ -379,16 +385,35 @@ int kc__job_cancelled_here(kcoro_t *co)
 
 /* ---- what coroutines ask of us -------------------------------------------------------------- */
 
-/* A job that waits to be started and has begun: its coroutine is to go on on the stack of me.
- * NULL: none. */
+/* A coroutine for next, which is to run when me, whose body has returned, is gone: on its stack,
+ * or, where a stack is to be one coroutine's, on its own. NULL: it cannot be so. */
+static kcoro_t *successor(kc_thread_t *t, kcoro_t *me, kc_job_t *next)
+{
+    const kc_sched_t *s = t->worker->sched;
+
+    if (!can_inherit(next) || !kc__coro_may_hand_over(me, s->fp_control))
+        return NULL;
+    if (kc_unlikely(kc__tools || kc__os_debug()))
+        return kc__coro_task(t, &next->task, s->stack_size, s->stack_class, s->fp_control);
+    return kc__coro_heir(t, me, &next->task);
+}
+
+static void drop_successor(kc_thread_t *t, kcoro_t *me, kcoro_t *co)
+{
+    if (co->stack == me->stack)
+        kc__block_put(&t->blocks, &co->block);
+    else
+        kc__coro_task_end(t, co);
+}
+
+/* A job that waits to be started and has begun: its coroutine is to go on after me. NULL: none. */
 static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 {
     kc_task_t *task;
 
     while ((task = kc__worker_next_body(t->worker)) != NULL) {
         kc_job_t *next = kc__job_of(task);
-        kcoro_t *co =
-            can_inherit(next) ? kc__coro_heir(t, me, task, t->worker->sched->fp_control) : NULL;
+        kcoro_t *co = successor(t, me, next);
         if (!co) {
             kc__worker_put_back(t->worker, task); /* it needs a stack of its own */
             return NULL;
@@ -397,7 +422,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
         if (kc_likely(body_begins(next)))
             return co;
         task->co = NULL;
-        kc__block_put(&t->blocks, &co->block);
+        drop_successor(t, me, co);
         kc__worker_put_back(t->worker, task); /* it ends unstarted, but not here */
         return NULL;
     }
@@ -405,20 +430,24 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 }
 
 /*
- * j has returned, and nothing is ready: if a job waits to be started, it begins on the same stack,
- * as a coroutine of its own. Returns that; NULL: me should leave.
+ * j has returned, and nothing is ready: if a job waits to be started, it begins, before whoever
+ * waits for j goes on. On the same stack, as a coroutine of its own: returns that. NULL: me should
+ * leave, for *to; NULL: for whoever is next.
  */
-static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
+static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
 {
     kc_thread_t *t = kc__thread();
-    bool may = kc__worker_has_fresh(t->worker) && can_inherit(j) && !kc__os_debug();
+    bool may = kc__worker_has_fresh(t->worker) && can_inherit(j) && !kc__job_tells(j);
     kcoro_t *co = may ? begin_another(t, me) : NULL;
 
+    *to = co;
     if (!co)
+        return NULL;
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (kc_unlikely(co->stack != me->stack))
         return NULL;
     t->current = co;
     kc__worker_count(t->worker, KC_COUNT_BURIED);
-    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     kc__worker_runs(t->worker, co);
     kc__job_release(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
     kc__coro_hand_over(t, me);
@@ -427,7 +456,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j)
 
 static void host_run(kcoro_t *me)
 {
-    for (kcoro_t *next;; me = next) {
+    for (kcoro_t *next, *to;; me = next) {
         kc_task_t *task = me->task;
         kc_job_t *j = kc__job_of(task);
         kc_fn_t fn = task->fn;
@@ -436,9 +465,9 @@ static void host_run(kcoro_t *me)
         task->payload = NULL;
         task->wait = NULL;
         body_ends(j, me, fn(arg));
-        next = next_body(me, j);
+        next = next_body(me, j, &to);
         if (!next)
-            kc__worker_end(me, task, kc__job_tells(j));
+            kc__worker_end(me, task, to ? to : next_if_heard(j));
     }
 }
 

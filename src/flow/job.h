@@ -287,10 +287,15 @@ void kc__job_body_gone(kc_job_t *j);
  * may hear of its end. */
 KC_INLINE bool kc__job_tells(const kc_job_t *j)
 {
-    uint64_t above = kc__job_word(j->parent);
+    uint64_t word = kc__job_word(j);
 
-    return kc_unlikely(kc__job_word(j) & KC_WORD_FAILED) ||
-           ((above & KC_WORD_COUNT) == 1 && kc_unlikely(above & KC_WORD_FAILED));
+    while (kc_likely(!(word & KC_WORD_FAILED))) {
+        j = j->parent;
+        word = kc__job_word(j);
+        if (kc_likely((word & KC_WORD_COUNT) != 1))
+            return false;
+    }
+    return true;
 }
 
 /* An end that was put off until its thread is on its own stack. */

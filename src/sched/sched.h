@@ -487,9 +487,9 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w);
  * what is for any worker. */
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
-/* The caller's body is over: what is ready goes on, and buries it. tells: functions of the user's
- * may hear of its end; then the thread's own stack is next. */
-_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, bool tells);
+/* The caller's body is over: `to`, which may be the thread's own stack, or, if that is NULL, what is
+ * ready goes on, and buries it. */
+_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to);
 
 /*
  * Runs fn(arg) on the thread's own stack, where there is no current job: for what the library calls

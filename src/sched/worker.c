@@ -705,24 +705,18 @@ static void bury(void *arg)
     kc__coro_task_end(t, co);
 }
 
-/* The one that follows a body that has ended; NULL: the thread's own stack. */
-KC_INLINE kcoro_t *successor(kc_thread_t *t, kc_task_t *task)
-{
-    kc_worker_t *w = t->worker;
-    kcoro_t *to = NULL;
-
-    /* Nobody else is ready: if one waits for this end, it goes on at once. */
-    if (!w->ready.head && plain_turn(w))
-        to = kc__task_host.heir(task);
-    return !to ? next(w) : to == t->root ? NULL : to;
-}
-
-void kc__worker_end(kcoro_t *me, kc_task_t *task, bool tells)
+void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
 {
     kc_thread_t *t = kc__thread();
     kc_worker_t *w = t->worker;
-    kcoro_t *to = kc_likely(!tells) ? successor(t, task) : NULL;
 
+    /* Nobody else is ready: if one waits for this end, it goes on at once. */
+    if (!to && !w->ready.head && plain_turn(w))
+        to = kc__task_host.heir(task);
+    if (!to)
+        to = next(w);
+    else if (to == t->root)
+        to = NULL;
     kc__worker_runs(w, to);
     to = to ? entry_of(to) : t->root;
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS)))

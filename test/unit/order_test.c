@@ -2,6 +2,7 @@
 /*
  * order_test.c - one seed, one order (S11): neither addresses nor earlier schedulers change it.
  */
+#include "base/os.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -161,4 +162,43 @@ TEST(those_whose_parent_is_in_another_scheduler_end_in_one_order_whatever_ran_be
     check_one_order(run_with_guests);
     pthread_barrier_wait(&over);
     CHECK_EQ(pthread_join(thread, NULL), 0);
+}
+
+/* ---- KCORO_DEBUG --------------------------------------------------------------------------- */
+
+static int notes_itself(void *arg)
+{
+    note(arg);
+    return 0;
+}
+
+static int joins_the_first(void *arg)
+{
+    kc_job_t *first = NULL;
+
+    (void)arg;
+    for (intptr_t i = 0; i < JOBS - 1; i++)
+        CHECK_EQ(kc_launch_job(notes_itself, (void *)i, NULL, i == JOBS - 2 ? &first : NULL), 0);
+    CHECK_EQ(kc_job_join(first), 0);
+    note((void *)(intptr_t)(JOBS - 1));
+    kc_job_release(first);
+    return 0;
+}
+
+/* Bodies then have stacks of their own, and blocks are not used again: nobody may notice. */
+TEST(virtual_time_gives_the_same_order_with_kcoro_debug)
+{
+    char usual[sizeof order];
+
+    for (int debug = 0; debug <= 1; debug++) {
+        kc_store_relaxed(&kc__os_debug_mode, debug);
+        ordered = 0;
+        CHECK_EQ(
+            kc_run(joins_the_first, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME }),
+            0);
+        CHECK_EQ(ordered, JOBS);
+        if (!debug)
+            memcpy(usual, order, sizeof usual);
+        CHECK_STR(order, usual);
+    }
 }
