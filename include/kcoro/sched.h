@@ -8,8 +8,9 @@
  * A scheduler has one main thread, the one that created it, and any number of workers. The main
  * thread runs its coroutines while it pumps: inside kc_run and kc_sched_run, or for a moment in
  * kc_sched_run_expired and kc_sched_poll. A task that has not started yet owns no stack; idle
- * workers take such tasks from each other. A task that has started stays on its thread, unless it
- * hops. Several schedulers may live in one process, on different threads.
+ * workers take such tasks from each other, and tasks that wait first and compute later start on the
+ * worker that has fewer coroutines. A task that has started stays on its thread, unless it hops.
+ * Several schedulers may live in one process, on different threads.
  *
  * fork: a child of a process with schedulers has a copy of their memory and none of their threads.
  * It may only exec or _exit: every call there that needs a scheduler (what launches, waits, yields

@@ -448,6 +448,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
         return NULL;
     t->current = co;
     kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_forget(t->worker, &j->task);
     kc__worker_runs(t->worker, co);
     kc__job_release(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
     kc__coro_hand_over(t, me);
@@ -540,6 +541,7 @@ const struct kc_task_host kc__task_host = {
     .ended = task_ended,
     .message = task_message,
     .move = kc__wait_move,
+    .joins = kc__wait_joins,
     .open = kc__roots_open,
     .close = kc__roots_close,
     .shut = kc__roots_shut,

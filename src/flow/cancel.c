@@ -367,6 +367,7 @@ static void bury(kc_queue_t *gone)
         kcoro_t *co = kc_container_of(block, kcoro_t, block);
         kc_job_t *j = kc__job_of(co->task);
         kc__worker_count(t->worker, KC_COUNT_BURIED);
+        kc__worker_forget(t->worker, &j->task);
         kc__coro_task_end(t, co);
         kc__job_unref(j);
     }

@@ -274,8 +274,13 @@ static void move_to(kc_job_t *j, kc_worker_t *to)
 /* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. */
 static void belongs_to(kc_job_t *j, kc_worker_t *to)
 {
+    kc_worker_t *from = kc__worker();
+
+    kc_add_relaxed(&from->moved, -1);
+    kc_add_relaxed(&to->moved, 1);
     for (; kc__job_flags(j) & KC_JOB_SCOPE; j = j->parent)
         move_to(j, to);
+    kc__worker_forget(from, &j->task);
     move_to(j, to);
 }
 
@@ -306,6 +311,13 @@ int kc_hop(kc_affinity_t where)
     belongs_to(j, to);
     kc__worker_hop(t, co);
     return 0;
+}
+
+bool kc__wait_joins(const kcoro_t *co)
+{
+    uint8_t kind = kc_load_relaxed(&co->task->kind);
+
+    return kind == KC_WAIT_JOIN || kind == KC_WAIT_CHILDREN;
 }
 
 /*

@@ -103,8 +103,9 @@ KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
         kc__wait_let_others(t, co);
 }
 
-/* As kc_task_host.move (sched.h) says. */
+/* As kc_task_host.move and joins (sched.h) say. */
 bool kc__wait_move(kcoro_t *co, kc_worker_t *to);
+bool kc__wait_joins(const kcoro_t *co);
 
 /* On its thread: the job of this task, whose body waits, is cancelled. */
 void kc__wait_cancel(kc_task_t *task);

@@ -51,8 +51,13 @@ void kc__sched_look_again(kc_sched_t *s)
 
 void kc__sched_wake_any(kc_sched_t *s)
 {
-    int bit = kc__idle_pick(&s->idle, s->members);
+    uint64_t asleep = kc__idle_wakeable(&s->idle, s->members);
 
+    if (kc_likely(!asleep))
+        return;
+    int bit = kc__idle_pick(&s->idle, kc__spread_choose(s, asleep));
+    if (bit < 0) /* the one that was chosen has got up meanwhile */
+        bit = kc__idle_pick(&s->idle, s->members);
     if (bit >= 0)
         wake(bit < s->workers ? s->worker[bit] : s->main, KC_AWAKE_AS_SEARCHER);
 }
@@ -110,7 +115,7 @@ bool kc__worker_search(kc_worker_t *w)
     if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
         return false;
     w->searching = true;
-    if (!kc__worker_take_injector(w) && !steal(w))
+    if (!kc__worker_take_injector(w) && !steal(w) && !kc__spread_take_back(w))
         return kc__worker_take_lacking(w); /* if that gets no stack, nothing was found */
     kc__worker_stop_searching(w);
     return true;
@@ -152,7 +157,8 @@ static bool anything_left(kc_worker_t *w)
         return true; /* all wait for ever now */
     if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
         return true;
-    return w->works && !kc__worker_cares(w, KC_CARE_NO_STACK) && stealable(s);
+    return w->works && !kc__worker_cares(w, KC_CARE_NO_STACK) &&
+           (!kc__mpsc_empty(&w->offers) || stealable(s));
 }
 
 /* True: somebody has woken it. */
@@ -189,6 +195,8 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
         ;
     if (kc__worker_cool_at() < until)
         until = kc__worker_cool_at();
+    if (kc__spread_due(w) < until)
+        until = kc__spread_due(w);
     bool searching = w->searching;
     w->searching = false;
     kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);

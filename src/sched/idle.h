@@ -16,13 +16,14 @@
  *          awake --enter--> sleeps --claim or pick by another--> being woken --wake--> awake
  *                              '----leave by itself, having seen work---------------->'
  *
- * WHO      enter, leave, found: the thread itself. claim, pick: anybody.
+ * WHO      enter, leave, found: the thread itself. claim, wakeable, pick: anybody.
  *
  * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
  *          I1  enter         fence_seq_cst  I2          the bit before the look at the queues; both
  *                                                       sides look too early, work lies and the
  *                                                       thread sleeps
- *          I2  claim, pick   fence_seq_cst  I1          the work before the look at the word
+ *          I2  claim, pick,  fence_seq_cst  I1          the work before the look at the word
+ *              wakeable
  *          I3  all changes   cas_acq_rel    I3          what the sleeper wrote before it slept, the
  *                                                       finder's deque for who sleeps next
  *          I4  found         fence_seq_cst  I2          the count before the look for more; work
@@ -80,8 +81,17 @@ KC_INLINE bool kc__idle_claim(kc_idle_t *idle, uint64_t bits)
     return kc__idle_leave(idle, bits);
 }
 
-/* There is work that any of these may do. The one that this caller wakes, as a searcher; -1: none
+/* There is work that any of these may do. Those who sleep, of which one should be woken; 0: none
  * sleeps, or somebody searches already. */
+KC_INLINE uint64_t kc__idle_wakeable(const kc_idle_t *idle, uint64_t members)
+{
+    kc_fence_seq_cst(); /* I2 */
+    uint64_t seen = kc_load_relaxed(&idle->word);
+
+    return seen >= KC_IDLE_SEARCHER ? 0 : seen & members;
+}
+
+/* The one of these that this caller wakes, as a searcher; -1: as above. */
 KC_INLINE int kc__idle_pick(kc_idle_t *idle, uint64_t members)
 {
     kc_fence_seq_cst(); /* I2 */

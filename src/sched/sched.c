@@ -220,6 +220,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc__worker_reset(s->main);
     s->main->works = s->workers == 0;
     s->main->alone = s->workers == 0;
+    kc_store_relaxed(&s->main->moved, KC_SPREAD_AWAY);
     if (s->random != 0)
         kc_or_relaxed(&s->main->care, KC_CARE_ORACLE);
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
@@ -337,10 +338,15 @@ static void pump_end(kc_sched_t *s)
 {
     for (int i = 0; i < 16 && kc__worker_cool(s->main, KC_COOL_IDLE); i++)
         ; /* a host's loop does not wait for more than that */
+    if (s->main->works && !kc__mpsc_empty(&s->main->offers) && kc__spread_take(s->main))
+        kc__sched_wake_any(s); /* others have time for it */
     kc__worker_stop_searching(s->main);
     s->pumping = false;
     kc_store_relaxed(&s->main->due, 0); /* what it does outside a pump nobody knows */
-    s->main->works = s->workers == 0;   /* S1: only kc_sched_run takes a worker's tasks */
+    if (s->main->works && s->workers > 0) {
+        s->main->works = false; /* S1: only kc_sched_run takes a worker's tasks */
+        kc_add_relaxed(&s->main->moved, KC_SPREAD_AWAY);
+    }
     s->follow_clock = false;
     s->until_idle = false;
     s->stoppable = false;
@@ -465,7 +471,10 @@ int kc_sched_run(kc_sched_t *s)
     pump_begin(s);
     s->follow_clock = true;
     s->stoppable = true;
-    s->main->works = s->workers == 0 || (s->flags & KC_SCHED_MAIN_WORKS);
+    if (s->workers > 0 && (s->flags & KC_SCHED_MAIN_WORKS)) {
+        s->main->works = true;
+        kc_add_relaxed(&s->main->moved, -KC_SPREAD_AWAY);
+    }
     int rc = pump_all(s);
     pump_end(s);
     return rc;

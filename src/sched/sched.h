@@ -88,10 +88,11 @@ struct kc_task_host {
     /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
-    int (*open)(kc_sched_t *s);   /* a scheduler begins: 0 or -ENOMEM                   */
-    void (*close)(kc_sched_t *s); /* it ends, and nothing is left in it                 */
-    void (*shut)(kc_sched_t *s);  /* all that is left in it is to end                   */
-    bool (*idle)(kc_sched_t *s);  /* nothing is left in it                              */
+    bool (*joins)(const kcoro_t *co); /* co, at rest on this thread, waits for other jobs    */
+    int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
+    void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
+    void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
+    bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
     bool (*held_open)(kc_sched_t *s, uint64_t *seen); /* something is left that another thread
                                          may end. seen: changes when one more such has come */
     bool (*awaits_thread)(
@@ -136,12 +137,13 @@ typedef enum {
 
 /* What a thread has to think of in every turn. */
 enum {
-    KC_CARE_ORACLE = 1,   /* every choice is the seed's             */
-    KC_CARE_ONCE = 2,     /* who yields stays for the next pump     */
-    KC_CARE_TRACE = 4,    /* a trace is written                     */
-    KC_CARE_TOOLS = 8,    /* a sanitizer or Valgrind follows stacks */
-    KC_CARE_FORKED = 16,  /* this is a forked child: nothing goes on here (O10) */
-    KC_CARE_NO_STACK = 32 /* there was none just now (lack.c)     */
+    KC_CARE_ORACLE = 1,    /* every choice is the seed's             */
+    KC_CARE_ONCE = 2,      /* who yields stays for the next pump     */
+    KC_CARE_TRACE = 4,     /* a trace is written                     */
+    KC_CARE_TOOLS = 8,     /* a sanitizer or Valgrind follows stacks */
+    KC_CARE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
+    KC_CARE_NO_STACK = 32, /* there was none just now (lack.c)    */
+    KC_CARE_OFFERS = 64    /* others have offered it tasks        */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
@@ -189,6 +191,19 @@ struct kc_worker {
     kc_time_t quiet_since; /* O  nothing has run in its scheduler, nor could it ...      */
     uint64_t quiet_turns;  /* O  ... since there were so many turns                      */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
+
+    /* Even load (spread.c). */
+    kc_task_t *last;   /* O  an example: it has started here, and has not ended; NULL: none  */
+    kc_fn_t last_fn;   /* O  its function                                                     */
+    uint32_t last_age; /* O  how long it remains one                                          */
+    uint32_t looks;    /* O  at others, to begin with another one each time                   */
+    uint32_t even;     /* O  so many may start before the next look                           */
+    KC_ATOMIC(int64_t)
+    moved __attribute__((aligned(KC_CACHE_LINE))); /* A  what others have added to its load      */
+    kc_mpsc_t offers;                              /* A  tasks that it should start              */
+    KC_ATOMIC(uint32_t) offers_taken;              /* A  1: somebody empties it                  */
+    KC_ATOMIC(uint64_t) offer_turn;                /* A  turns, when the first was offered       */
+    KC_ATOMIC(kc_time_t) offer_at;                 /* A  when that was                           */
     /* From here on it reads as zero in a forked child: this is where a page begins. */
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
@@ -368,8 +383,26 @@ KC_INLINE bool kc__worker_has_fresh(const kc_worker_t *w)
     return w->fresh.head || kc__deque_size_hint(&w->deque) > 0;
 }
 
-/* Takes what any worker may do and threads of no scheduler have brought. True: something. */
+/* Takes what any worker may do out of a list; taken: one at a time does so. How many there were. */
+size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_t) * taken);
+
+/* The same for what threads of no scheduler have brought. True: something. */
 bool kc__worker_take_injector(kc_worker_t *w);
+
+/* Coroutines that have started here less those that have ended here: it wraps around if some came
+ * from elsewhere. */
+KC_INLINE uint64_t kc__worker_live(const kc_worker_t *w)
+{
+    return kc_load_relaxed(&w->counter[KC_COUNT_SPAWNS]) -
+           kc_load_relaxed(&w->counter[KC_COUNT_BURIED]);
+}
+
+/* On w's thread: the body of this task ends, goes elsewhere, or does not start after all. */
+KC_INLINE void kc__worker_forget(kc_worker_t *w, const kc_task_t *task)
+{
+    if (kc_unlikely(w->last == task))
+        w->last = NULL;
+}
 
 /* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
 bool kc__worker_stopped(kc_worker_t *w);
@@ -538,6 +571,32 @@ void kc__worker_give_up(kc_worker_t *w);
 kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until, kc_time_t now);
 
 extern KC_HIDDEN kc_time_t kc__lack_patience; /* tests have less of it */
+
+/* ---- spread.c ------------------------------------------------------------------------------ */
+
+enum { KC_SPREAD_FEW = 3 }; /* with fewer coroutines a worker compares itself with nobody */
+
+/* In kc_worker_t.moved of main while it does not take what any worker may do: it looks full. */
+#define KC_SPREAD_AWAY ((int64_t)1 << 40)
+
+/* w is about to start this task of its deque, NULL: none, which any worker may start. The one that
+ * it should start; NULL: others should have all of them. */
+KC_COLD kc_task_t *kc__spread(kc_worker_t *w, kc_task_t *task);
+
+/* Takes in what others have offered w. True: something. */
+bool kc__spread_take(kc_worker_t *w);
+
+/* Takes what others were offered and did not take. True: something. */
+bool kc__spread_take_back(kc_worker_t *w);
+
+/* When there may be something of that kind; KC_FOREVER: never. */
+kc_time_t kc__spread_due(const kc_worker_t *w);
+
+/* Which of those that sleep (idle.h) should be woken for a task that any worker may start. */
+uint64_t kc__spread_choose(const kc_sched_t *s, uint64_t asleep);
+
+/* If w has a queue, and others sleep: those of the queue who may migrate are shared out. */
+void kc__spread_share(kc_worker_t *w);
 
 /* ---- token.c ------------------------------------------------------------------------------- */
 

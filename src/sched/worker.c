@@ -28,8 +28,9 @@
  *          means there that this is one.
  *
  * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
- *          W1  injector_taken  cas_acq_rel    W2          one worker at a time empties the injector
- *          W2  injector_taken  store_release  W1
+ *          W1  taken           cas_acq_rel    W2          one at a time empties the injector, or a
+ *                                                         list of offers
+ *          W2  taken           store_release  W1
  *          W3  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                         left behind
  *
@@ -52,7 +53,6 @@ enum {
     HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
     NEAR = 2048,   /* ... in some cache */
     FETCHED = 6,   /* cache lines of a stack */
-    SHARED = 8,    /* how many are looked at for one that may go to a worker that sleeps */
     CHOICE = 1024, /* of so many that wait longest in a queue a seed chooses */
 };
 
@@ -140,15 +140,20 @@ static bool on_own_stack(void)
     return t->current == t->root;
 }
 
-static void take_block(kc_worker_t *w, kc_block_t *block)
+/* True: it is ready here, and may migrate. */
+static bool take_block(kc_worker_t *w, kc_block_t *block)
 {
     uint32_t magic = kc_load_relaxed(&block->magic);
 
     if (magic == KC_CORO_MAGIC) {
         kcoro_t *co = kc_container_of(block, kcoro_t, block);
-        if (!(kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES) || !kc__task_host.move(co, NULL))
-            make_ready(w, co);
-    } else if (magic == KC_TOKEN_MAGIC)
+        bool migrates = kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES;
+        if (migrates && kc__task_host.move(co, NULL))
+            return false;
+        make_ready(w, co);
+        return migrates;
+    }
+    if (magic == KC_TOKEN_MAGIC)
         kc__hub_take(w->sched->hub, block);
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
@@ -157,6 +162,7 @@ static void take_block(kc_worker_t *w, kc_block_t *block)
         kc__task_host.message(block);
     else
         kc__worker_read_later(w, block);
+    return false;
 }
 
 void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
@@ -176,33 +182,39 @@ static void read_put_off(kc_worker_t *w)
 static bool take_inbox(kc_worker_t *w)
 {
     kc_mpsc_node_t *node = kc__mpsc_take_all(&w->inbox);
-    bool any = node != NULL;
+    bool any = node != NULL, migrants = false;
 
     while (node) {
         kc_block_t *block = kc_container_of(node, kc_block_t, link);
         node = node->next;
-        take_block(w, block);
+        migrants |= take_block(w, block);
     }
+    if (kc_unlikely(migrants))
+        kc__spread_share(w); /* before the first of them computes */
     return any;
 }
 
-bool kc__worker_take_injector(kc_worker_t *w)
+size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_t) * taken)
 {
-    kc_sched_t *s = w->sched;
     uint32_t free = 0;
+    size_t n = 0;
 
-    if (kc__mpsc_empty(&s->injector) || !kc_cas_acq_rel(&s->injector_taken, &free, 1)) /* W1 */
-        return false;
-    kc_mpsc_node_t *node = kc__mpsc_take_all(&s->injector);
-    kc_store_release(&s->injector_taken, 0); /* W2 */
-    bool any = node != NULL;
-    while (node) {
+    if (kc__mpsc_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* W1 */
+        return 0;
+    kc_mpsc_node_t *node = kc__mpsc_take_all(from);
+    kc_store_release(taken, 0); /* W2 */
+    for (; node; n++) {
         kc_mpsc_node_t *after = node->next;
         kc__worker_keep_fresh(
             w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
         node = after;
     }
-    return any;
+    return n;
+}
+
+bool kc__worker_take_injector(kc_worker_t *w)
+{
+    return kc__worker_take_shared(w, &w->sched->injector, &w->sched->injector_taken) > 0;
 }
 
 /* Timers are looked at in every turn if one may be due when the next turn ends, which no clock
@@ -262,6 +274,8 @@ static bool take_due(kc_worker_t *w)
         kc__worker_count(w, KC_COUNT_TIMERS);
         alarm->ring(alarm);
     }
+    if (any)
+        kc__spread_share(w); /* before the first of them computes */
     any = (timed && kc__hub_start_due(s->hub, now)) || any;
     plan_look(w, now, kc__worker_next_due(w));
     return any;
@@ -285,6 +299,7 @@ KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
     int rc = kc__task_host.start(task);
     if (kc_likely(rc == 0))
         return task->co;
+    kc__worker_forget(w, task);
     if (rc == -EBUSY) {
         kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
         w->wanted = true;
@@ -313,7 +328,7 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
 
     if (w->works && ++w->starts % OLDEST_EVERY == 0 && is_oldest_due(w) &&
         kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
-        return any;
+        return w->alone ? any : kc__spread(w, any);
     kc_block_t *block = kc__queue_pop(&w->fresh);
     if (block) {
         const void *next = w->fresh.head; /* of very many, none is in the cache */
@@ -323,7 +338,8 @@ KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
     }
     if (kc_likely(w->alone))
         return kc__deque_pop_alone(&w->deque);
-    return w->works ? kc__deque_pop(&w->deque) : NULL;
+    any = w->works ? kc__deque_pop(&w->deque) : NULL;
+    return kc_likely(kc__worker_live(w) < KC_SPREAD_FEW) ? any : kc__spread(w, any);
 }
 
 /* There was no stack just now. Each of those that any worker may start is tried nevertheless, once:
@@ -404,26 +420,6 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
     return co;
 }
 
-/* Whoever migrates goes from a long queue to a worker that sleeps. */
-static void share(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-    uint64_t asleep = kc_load_relaxed(&s->idle.word) & s->members & KC_IDLE_SLEEPERS;
-    kc_mpsc_node_t *node = w->ready.head;
-
-    for (size_t k = 0; asleep && node && w->ready.count > 1 && k < SHARED; k++) {
-        kc_block_t *block = kc_container_of(node, kc_block_t, link);
-        int to = __builtin_ctzll(asleep);
-        node = node->next;
-        if (to >= s->workers || !(kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES))
-            continue;
-        kc__queue_remove(&w->ready, block);
-        asleep &= asleep - 1;
-        if (!kc__task_host.move(kc_container_of(block, kcoro_t, block), s->worker[to]))
-            make_ready(w, kc_container_of(block, kcoro_t, block));
-    }
-}
-
 /* What is not looked at in every switch. own: the thread is on its own stack. False: it is wanted
  * there, or the pump is to return. */
 static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
@@ -431,7 +427,9 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
     kc__worker_cool(w, KC_COOL_BUSY);
     if (own)
         take_due(w);
-    share(w);
+    kc__spread_share(w);
+    if (w->works)
+        kc__spread_take_back(w);
     /* Those that are always busy must not leave it to nobody. What was everybody's lies in one
      * deque now: somebody who has just searched may have missed it. */
     if (w->works && kc__worker_take_injector(w))
@@ -450,6 +448,8 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
     kc__worker_check_process(w);
     if (!kc__mpsc_empty(&w->inbox))
         take_inbox(w);
+    if (!kc__mpsc_empty(&w->offers) && w->works)
+        kc__spread_take(w);
     if (own)
         read_put_off(w);
     if (is_look_due(w, turn) && !look_around(w, own))
@@ -488,7 +488,7 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
 {
-    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED);
+    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS);
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -671,8 +671,8 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || is_look_due(w, kc__worker_next_turn(w)) || !kc__mpsc_empty(&w->inbox) ||
-        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED) || !kc__worker_has_fresh(w) ||
-        kc__worker_stopped(w))
+        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS) ||
+        !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);
     if (!task)
@@ -685,6 +685,7 @@ void kc__worker_put_back(kc_worker_t *w, kc_task_t *task)
 {
     bool anybodys = task->where == KC_WORKER && w->works && !kc__worker_cares(w, KC_CARE_ORACLE);
 
+    kc__worker_forget(w, task);
     if (!anybodys || kc__deque_push(&w->deque, task) != 0)
         kc__queue_push_front(&w->fresh, &task->block);
     else if (w->sched->workers > 0)
@@ -699,6 +700,7 @@ static void bury(void *arg)
     kc_thread_t *t = kc__thread();
 
     kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_forget(t->worker, task);
     t->worker->between = true;
     kc__task_host.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
     t->worker->between = false;
@@ -848,6 +850,7 @@ kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
     w->bit = bit;
     w->bits = kc__idle_bit(bit) | (index == KC_MAIN ? kc__idle_bit(KC_OUTSIDE_BIT) : 0);
     kc__mpsc_init(&w->inbox);
+    kc__mpsc_init(&w->offers);
     if (kc__deque_init(&w->deque, 256) == 0)
         return w;
     memory_free(w);
@@ -874,12 +877,16 @@ void kc__worker_reset(kc_worker_t *w)
     w->random = (uint64_t)w->bit * 0x9e3779b97f4a7c15u + 1;
     w->searching = false;
     w->alone = false;
+    w->last = NULL;
+    w->even = 0;
+    kc_store_relaxed(&w->moved, 0);
     kc_store_relaxed(&w->awake, KC_ASLEEP);
     kc_store_relaxed(&w->running, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&w->counter[i], 0);
     kc__timers_init(&w->alarms, 0);
-    KC_ASSERT(!w->ready.head && !w->fresh.head && !w->own_stack.head && kc__mpsc_empty(&w->inbox));
+    KC_ASSERT(!w->ready.head && !w->fresh.head && !w->own_stack.head &&
+              kc__mpsc_empty(&w->inbox) && kc__mpsc_empty(&w->offers));
 }
 
 void kc__worker_free(kc_worker_t *w)

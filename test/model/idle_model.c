@@ -158,8 +158,14 @@ static void wake_by_name(struct worker *w)
 
 static void wake_any(void)
 {
-    int bit = kc__idle_pick(&s.idle, kc__idle_bit(WORKERS) - 1);
+    const uint64_t all = kc__idle_bit(WORKERS) - 1;
+    uint64_t asleep = kc__idle_wakeable(&s.idle, all);
 
+    if (!asleep)
+        return;
+    int bit = kc__idle_pick(&s.idle, asleep & -asleep); /* the chosen one */
+    if (bit < 0)
+        bit = kc__idle_pick(&s.idle, all);
     if (bit >= 0)
         wake(&s.worker[bit], AS_SEARCHER);
 }
