@@ -13,6 +13,10 @@
  *          R2 the last switch away from a stack says so (AddressSanitizer then frees its fake
  *             frames).
  *          R3 a stack is unpoisoned before another coroutine gets it.
+ *
+ * WHY NOT  A fiber of ThreadSanitizer's kept for each stack, instead of one for each coroutine: its
+ *          runtime dies as often when there are more than 255 (docs/guide/coroutines.md), and the
+ *          next coroutine would seem to come after all that the last one has seen.
  */
 #ifndef KC_CORO_SANITIZE_H
 #define KC_CORO_SANITIZE_H
