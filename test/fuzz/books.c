@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 struct program prog;
+enum sabotage sabotage;
 const char *const op_name[OP_KINDS] = {
 #define FUZZ_TEXT(name, ...) #name,
     FUZZ_OPS(FUZZ_TEXT)
@@ -86,6 +87,7 @@ void node_launching(struct node *n, const struct place *p)
 void node_launched(struct node *n, kc_job_t *job)
 {
     kc_store_relaxed(&n->after, kc_now());
+    kc_store_relaxed(&n->over, sabotage == BREAK_LATE_CHILD);
     if (job)
         kc_store_release(&n->job, job);
 }
@@ -215,6 +217,8 @@ bool may_shut_down(void)
 
 bool may_be_cancelled(const struct place *p)
 {
+    if (sabotage == BREAK_FALSE_CANCEL)
+        return false;
     if (kc_load_relaxed(&prog.shutdown))
         return true;
     if (kc_load_relaxed(&p->own->forbids) && has_cause(p->own))
@@ -253,6 +257,8 @@ bool may_lack_memory(int rc)
 /* What a call may return that a cancel ends. must: as it was before the call. */
 int checked(const struct place *p, bool must, int rc)
 {
+    if (sabotage == BREAK_MISS_CANCEL)
+        rc = 0;
     if (rc == -ECANCELED) {
         if (!may_be_cancelled(p))
             BROKEN("-ECANCELED, and nobody has cancelled it");
@@ -280,14 +286,15 @@ void wait_ends(void *waiting)
 {
     struct waiting *w = waiting;
 
-    if (w->count)
+    if (w->count && sabotage != BREAK_LOSE_WAKE_UP)
         kc_add_relaxed(w->count, -1);
     kc_store_relaxed(&w->own->waits_at, 0);
 }
 
 void trace(const struct place *p, uint64_t what, uint64_t rc)
 {
-    uint64_t h = prog.trace;
+    static uint64_t other;
+    uint64_t h = prog.trace + (sabotage == BREAK_OTHER_TRACE ? other++ : 0);
 
     if (!prog.is_virtual)
         return;
@@ -325,6 +332,10 @@ void item_received(const struct place *p, int channel, uint32_t item)
 
     MUST(item > 0 && item < ITEMS);
     struct item *i = &prog.item[item];
+    if (sabotage == BREAK_LOSE_ITEM)
+        return;
+    if (sabotage == BREAK_DOUBLE_ITEM)
+        kc_or_relaxed(&i->flags, ITEM_GOT);
     uint32_t flags = kc_or_relaxed(&i->flags, ITEM_GOT);
     if (flags & (ITEM_GOT | ITEM_BACK))
         BROKEN("item %u is received twice", item);

@@ -5,10 +5,12 @@
  *     --seconds N        for so long (default 5)
  *     --programs N       so many
  *     --seed S           the first program's seed; the next ones' are S + 1, S + 2...
- *     --workers W        a number of workers, "virtual" (virtual time and a seeded order), or "any"
+ *     --workers W        a number of workers; "real": 0 to 8; "virtual": virtual time and a seed;
+ *                        "any" (the default): real and virtual in turn
  *     --alloc-failures   allocations and mappings fail at random
  *     --print            shows the program of the seed, and runs nothing
  *     --shrink           takes out of the program of the seed what it does not need to fail
+ *     --self-test        breaks one thing after the other on purpose: each must be found
  *     --hashes           virtual time: each program twice, and prints a hash over all traces
  *
  * Program n is made from its seed alone, so that a failure is found again by its seed; with real
@@ -29,14 +31,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANY = -1, VIRTUAL = -2, SHRINK_SECONDS = 60 };
+enum { ANY = -1, VIRTUAL = -2, REAL = -3, SHRINK_SECONDS = 60 };
 
 static struct {
     double seconds;
     long programs, repeat;
     uint64_t seed;
     int workers;
-    bool faults, print, shrink, hashes;
+    bool faults, print, shrink, hashes, self_test;
 } options = { .seconds = 5, .programs = -1, .repeat = 1, .workers = ANY };
 
 /* What the parent has to know of a child that died. */
@@ -62,7 +64,9 @@ static void make(uint64_t seed, int workers)
 /* Every second one under virtual time. */
 static int workers_of(uint64_t seed)
 {
-    return options.workers != ANY ? options.workers : seed & 1 ? VIRTUAL : ANY;
+    if (options.workers == REAL || (options.workers == ANY && seed % 2 == 0))
+        return ANY;
+    return options.workers == ANY ? VIRTUAL : options.workers;
 }
 
 static void run_one(uint64_t seed)
@@ -180,13 +184,53 @@ static void shrink(void)
     program_print(stdout);
 }
 
+/* ---- the self-test -------------------------------------------------------------------------- */
+
+static const char *const sabotage_name[BREAK_KINDS] = {
+#define FUZZ_TEXT(name) #name,
+    FUZZ_SABOTAGE(FUZZ_TEXT)
+#undef FUZZ_TEXT
+};
+
+static void child_sabotaged(void)
+{
+    FILE *null = freopen("/dev/null", "w", stderr);
+
+    (void)null;
+    hang_limit = 0.5;
+    options.programs = 200;
+    options.workers = VIRTUAL;
+    if (sabotage == BREAK_OTHER_TRACE)
+        child_hashes();
+    else
+        child_main();
+}
+
+/* Nothing broken: nothing found. */
+static int self_test(void)
+{
+    int failed = 0;
+
+    for (sabotage = BREAK_NOTHING; sabotage < BREAK_KINDS; sabotage++) {
+        int status = in_child(child_sabotaged);
+        bool found = WIFEXITED(status) && WEXITSTATUS(status) == 3;
+        bool ok = sabotage == BREAK_NOTHING ? status == 0 : found;
+        printf("%s   %s after %ld programs\n", ok ? "ok  " : "FAIL", sabotage_name[sabotage],
+               shared->done);
+        failed += !ok;
+        shared->done = 0;
+    }
+    printf("%d passed, %d failed\n", BREAK_KINDS - failed, failed);
+    return failed != 0;
+}
+
 /* ---- the parent ----------------------------------------------------------------------------- */
 
 static void usage(void)
 {
     fprintf(stderr, "usage: fuzz [--seconds N] [--programs N] [--repeat N] [--seed S] "
-                    "[--workers N|virtual|any] [--alloc-failures] [--print] [--shrink] "
-                    "[--hashes]\n");
+                    "[--workers N|real|virtual|any] [--alloc-failures] [--print] [--shrink] "
+                    "[--hashes] [--self-test]\n");
     exit(2);
 }
 
@@ -202,6 +246,7 @@ static void parse(int argc, char **argv)
                      : strcmp(name, "--print") == 0        ? &options.print
                      : strcmp(name, "--shrink") == 0       ? &options.shrink
                      : strcmp(name, "--hashes") == 0       ? &options.hashes
+                     : strcmp(name, "--self-test") == 0    ? &options.self_test
                                                            : NULL;
         if (flag) {
             *flag = true;
@@ -220,6 +265,7 @@ static void parse(int argc, char **argv)
             options.seed = strtoull(value, NULL, 0);
         else if (strcmp(name, "--workers") == 0)
             options.workers = strcmp(value, "virtual") == 0 ? VIRTUAL
+                              : strcmp(value, "real") == 0  ? REAL
                               : strcmp(value, "any") == 0   ? ANY
                                                             : (int)strtol(value, NULL, 0);
         else
@@ -262,5 +308,7 @@ int main(int argc, char **argv)
         program_print(stdout);
         return 0;
     }
+    if (options.self_test)
+        return self_test();
     return report(in_child(options.hashes ? child_hashes : child_main));
 }

@@ -26,7 +26,7 @@ struct held {
 
 static void mutex_taken(struct held *h)
 {
-    MUST(kc_add_relaxed(&h->m->holders, 1) == 0);
+    MUST(kc_add_relaxed(&h->m->holders, sabotage == BREAK_SHARE_LOCK ? 2 : 1) == 0);
     h->counted = true;
     h->m->guarded++;
 }

@@ -288,6 +288,29 @@ struct waiting {
 struct waiting wait_begins(const struct place *p, const struct op *op, KC_ATOMIC(int) * count);
 void wait_ends(void *waiting);
 
+/* The self-test: what each of these breaks must be found. */
+#define FUZZ_SABOTAGE(X)                                                                          \
+    X(NOTHING)                                                                                    \
+    X(LOSE_ITEM)                                                                                  \
+    X(DOUBLE_ITEM)                                                                                \
+    X(SHARE_LOCK)                                                                                 \
+    X(LOSE_CLEANUP)                                                                               \
+    X(LOSE_WAKE_UP)                                                                               \
+    X(MISS_CANCEL)                                                                                \
+    X(FALSE_CANCEL)                                                                               \
+    X(LATE_CHILD)                                                                                 \
+    X(KEEP_JOB)                                                                                   \
+    X(KEEP_MEMORY)                                                                                \
+    X(OTHER_TRACE)                                                                                \
+    X(HANG)
+enum sabotage {
+#define FUZZ_BREAK(name) BREAK_##name,
+    FUZZ_SABOTAGE(FUZZ_BREAK)
+#undef FUZZ_BREAK
+        BREAK_KINDS
+};
+extern enum sabotage sabotage;
+
 /* ---- interpret_*.c -------------------------------------------------------------------------- */
 
 int run_piece(struct place *p, const struct node *n);

@@ -126,7 +126,7 @@ static void close_all(void)
     kc_store_relaxed(&prog.closing, 1);
     for (int i = 0; i < CHANNELS; i++)
         (void)op_close(&p, &(struct op){ .which = (uint8_t)i });
-    for (int i = 0; i < EVENTS; i++)
+    for (int i = 0; i < EVENTS && sabotage != BREAK_HANG; i++)
         kc_event_set(&prog.event[i].event);
     for (int i = 0; i < LATCH_COUNT; i++)
         (void)op_latch_down(&p, NULL);
@@ -379,11 +379,11 @@ static void tear_down(void)
     for (int i = 0; i < CHANNELS; i++)
         kc_chan_release(prog.channel[i].chan);
     check_ended();
-    for (int i = 0; i < prog.nodes; i++) {
+    for (int i = sabotage == BREAK_KEEP_JOB; i < prog.nodes; i++) {
         kc_job_release(kc_load_relaxed(&prog.node[i].job));
         kc_token_release(kc_load_relaxed(&prog.node[i].token));
     }
-    for (int i = 0; i < SIGNALS; i++)
+    for (int i = sabotage == BREAK_KEEP_MEMORY; i < SIGNALS; i++)
         kc_signal_release(prog.signal[i]);
 }
 
