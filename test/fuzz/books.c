@@ -414,6 +414,8 @@ static const char *look_at_node(struct node *n)
     int at = kc_load_relaxed(&n->waits_at), code;
     struct place p = { .own = n, .at = node_at(at - 1) };
 
+    if (kc_load_relaxed(&n->parks) == 2 && kc_load_relaxed(&n->left) == 0)
+        return "somebody who was unparked";
     if (at > 0 && n->kind != THREAD && must_be_cancelled(&p))
         return "a job that is cancelled";
     if (j && kc_load_relaxed(&n->joiners) && kc_job_result(j, &code) == 0)

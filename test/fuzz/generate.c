@@ -29,6 +29,7 @@ static const struct {
 static const int codes[] = { 7, -EPIPE, 1000 };
 static uint64_t random_state;
 static int budget; /* nodes that are still to be made */
+static bool absent[OP_KINDS];
 
 uint64_t fuzz_random(uint64_t *state)
 {
@@ -135,13 +136,14 @@ static int make_body(struct spot s, int up)
 
 static int weight(enum what w, struct spot s)
 {
-    int n = s.thread ? odds[w].thread : odds[w].body;
+    int n = absent[w] ? 0 : s.thread ? odds[w].thread : odds[w].body;
 
     if (s.lock && odds[w].lock < n)
         n = odds[w].lock;
     if (s.cleanup && odds[w].cleanup < n)
         n = odds[w].cleanup;
-    if (s.simple && (w == OP_scope || w == OP_submit || w == OP_timer || w == OP_lease))
+    if (s.simple &&
+        (w == OP_scope || w == OP_submit || w == OP_timer || w == OP_lease || w == OP_park))
         n = 0;
     if (s.thread && prog.abrupt && (w == OP_submit || w == OP_timer))
         n = 0;
@@ -383,7 +385,8 @@ static void choose_targets(void)
     for (int i = 0; i < prog.ops; i++) {
         struct op *op = &prog.op[i];
         bool any = op->what == OP_cancel || op->what == OP_join_any || op->what == OP_look ||
-                   op->what == OP_emit || op->what == OP_lease || op->what == OP_listen;
+                   op->what == OP_emit || op->what == OP_lease || op->what == OP_listen ||
+                   op->what == OP_unpark;
         enum kind kind = op->what == OP_complete ? PROMISE : TASK;
         if (any || op->what == OP_complete || op->what == OP_untimer)
             op->node = (int16_t)pick((unsigned)prog.nodes);
@@ -409,6 +412,9 @@ void program_make(uint64_t seed, bool is_virtual, int workers, bool faults)
     prog.uses_run = !prog.abrupt && chance(40);
     prog.sched_flags = is_virtual ? KC_SCHED_VIRTUAL_TIME : chance(50) ? KC_SCHED_MAIN_WORKS : 0;
     prog.unit = is_virtual ? KC_MS(1) : KC_US(10);
+    bool few = chance(60); /* of the kinds, which then meet each other more often */
+    for (int w = 0; w < OP_KINDS; w++)
+        absent[w] = few && chance(60) && w != OP_yield && w != OP_launch;
     budget = 4 + (int)pick(chance(50) ? 30 : 110);
     for (int i = 0; i < CHANNELS; i++) {
         static const size_t sizes[] = { 0, 0, 1, 2, 3, 8, KC_CHAN_UNLIMITED, KC_CHAN_LATEST };
@@ -442,7 +448,7 @@ static void print_op(FILE *to, int i, int indent)
         return;
     bool target = op->what == OP_cancel || op->what == OP_join_any || op->what == OP_look ||
                   op->what == OP_emit || op->what == OP_lease || op->what == OP_listen ||
-                  op->what == OP_complete || op->what == OP_untimer;
+                  op->what == OP_complete || op->what == OP_untimer || op->what == OP_unpark;
     fprintf(to, "%*s[%d] %s which %d how %d time %u", indent, "", i, odds[op->what].name,
             op->which, op->how, op->time);
     if (target)

@@ -74,6 +74,47 @@ int op_generator(struct place *p, const struct op *op)
     return c.rc;
 }
 
+/* Once in a node. From inside a generator or cleanup, too, it is the body that is parked. */
+int op_park(struct place *p, const struct op *op)
+{
+    struct node *n = p->own;
+    bool must = must_be_cancelled(p);
+
+    if (kc_load_relaxed(&n->parked))
+        return 0;
+    kc_store_release(&n->parked, kcoro_retain(kcoro_current()));
+    if (kc_load_relaxed(&prog.closing)) /* the conductor may have passed by */
+        unpark(n);
+    kc_store_relaxed(&n->parks, 1);
+    {
+        struct waiting w = wait_begins(p, op, NULL);
+        KC_CLEANUP(wait_ends, &w);
+        kcoro_park();
+    }
+    kc_store_relaxed(&n->parks, 0);
+    return checked(p, must, kc_check());
+}
+
+void unpark(struct node *n)
+{
+    kcoro_t *co = kc_load_acquire(&n->parked);
+    uint32_t parked = kc_load_relaxed(&n->parks);
+
+    if (!co)
+        return;
+    int rc = kcoro_unpark(co);
+    MUST(rc == 0 || rc == -EINVAL); /* it has finished */
+    if (parked == 1)
+        (void)kc_cas_relaxed(&n->parks, &parked, 2);
+}
+
+int op_unpark(struct place *p, const struct op *op)
+{
+    (void)p;
+    unpark(node_at(op->node));
+    return 0;
+}
+
 /* ---- channels ------------------------------------------------------------------------------- */
 
 /* What is neither 0 nor a cancel. closed: it was known to be before the call. */

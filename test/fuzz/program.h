@@ -81,6 +81,8 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(timer, 3, 1, 1, 2)                                                                          \
     X(untimer, 2, 1, 1, 2)                                                                        \
     X(generator, 2, 1, 1, 0)                                                                      \
+    X(park, 2, 1, 0, 0)                                                                           \
+    X(unpark, 2, 1, 1, 3)                                                                         \
     X(send, 8, 4, 0, 3)                                                                           \
     X(recv, 8, 4, 0, 3)                                                                           \
     X(try_send, 2, 2, 2, 2)                                                                       \
@@ -136,7 +138,9 @@ struct node {
     /* the books */
     KC_ATOMIC(kc_job_t *) job; /* kept until the end */
     KC_ATOMIC(kc_token_t *) token;
-    KC_ATOMIC(uint32_t) leases; /* 1: taken, 2: given up */
+    KC_ATOMIC(kcoro_t *) parked; /* kept until the end            */
+    KC_ATOMIC(uint32_t) parks;   /* 1: is parked; 2: and unparked */
+    KC_ATOMIC(uint32_t) leases;  /* 1: taken, 2: given up */
     kc_lease_t lease;
     KC_ATOMIC(uint32_t) launched, started, left, disposed, live, running, firsts, tokens_cancelled;
     KC_ATOMIC(uint32_t) causes;    /* it may be cancelled from now on     */
@@ -316,6 +320,7 @@ extern enum sabotage sabotage;
 int run_piece(struct place *p, const struct node *n);
 int run_body(void *node);
 void lease_end(struct node *n);
+void unpark(struct node *n);
 kc_time_t units(uint32_t n);
 kc_time_t until(uint32_t n);
 #define FUZZ_RUN(name, ...) int op_##name(struct place *p, const struct op *op);

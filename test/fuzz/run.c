@@ -142,6 +142,7 @@ static void close_all(void)
     for (int i = 0; i < prog.nodes; i++) {
         struct node *n = &prog.node[i];
         kc_job_t *j = kc_load_acquire(&n->job);
+        unpark(n);
         (void)op_untimer(&p, &(struct op){ .node = (int16_t)i });
         (void)op_complete(&p, &(struct op){ .node = (int16_t)i });
         if (n->kind != THREAD)
@@ -382,6 +383,7 @@ static void tear_down(void)
     for (int i = sabotage == BREAK_KEEP_JOB; i < prog.nodes; i++) {
         kc_job_release(kc_load_relaxed(&prog.node[i].job));
         kc_token_release(kc_load_relaxed(&prog.node[i].token));
+        kcoro_release(kc_load_relaxed(&prog.node[i].parked));
     }
     for (int i = sabotage == BREAK_KEEP_MEMORY; i < SIGNALS; i++)
         kc_signal_release(prog.signal[i]);
