@@ -179,10 +179,19 @@ void mark_failure(struct node *n)
         mark_cause(n);
 }
 
-void mark_shielded(const struct place *p)
+/* The current job, and those around it in the same coroutine. */
+void shield_begins(const struct place *p)
+{
+    for (struct node *n = p->at; n; n = n == p->own ? NULL : above(n)) {
+        kc_add_relaxed(&n->shields_begun, 1);
+        kc_add_relaxed(&n->shields_open, 1);
+    }
+}
+
+void shield_ends(const struct place *p)
 {
     for (struct node *n = p->at; n; n = n == p->own ? NULL : above(n))
-        kc_store_relaxed(&n->shielded, 1);
+        kc_add_relaxed(&n->shields_open, (uint32_t)-1);
 }
 
 static bool is_overdue(const struct node *n, bool surely)
@@ -234,19 +243,31 @@ bool may_be_cancelled(const struct place *p)
     return false;
 }
 
-bool must_be_cancelled(const struct place *p)
+/* Virtual time: n's shields do not hold back a cancel any more. */
+static bool grace_is_over(const struct node *n)
 {
-    if (p->own->kind == THREAD || p->shield || kc_load_relaxed(&p->own->forbids))
-        return false;
+    return prog.is_virtual && n->grace && kc_load_relaxed(&n->cancelled) &&
+           kc_now() - kc_load_relaxed(&n->cancelled_at) > units(n->grace);
+}
+
+uint32_t must_be_cancelled(const struct place *p)
+{
+    uint32_t shields = 1;
+
+    if (p->own->kind == THREAD || kc_load_relaxed(&p->own->forbids))
+        return 0;
+    if (p->shield)
+        return grace_is_over(p->shield);
     for (struct node *n = p->at; n; n = above(n)) {
-        if (kc_load_relaxed(&n->shielded) || kc_load_relaxed(&n->forbids))
-            return false;
+        if (kc_load_relaxed(&n->shields_open) || kc_load_relaxed(&n->forbids))
+            return 0;
+        shields += kc_load_relaxed(&n->shields_begun);
         if (kc_load_relaxed(&n->cancelled) || is_overdue(n, true))
-            return true;
+            return shields;
         if (n->signal >= 0 && kc_load_relaxed(&prog.fired[n->signal]) == 2)
-            return true;
+            return shields;
     }
-    return false;
+    return 0;
 }
 
 bool may_lack_memory(int rc)
@@ -255,7 +276,7 @@ bool may_lack_memory(int rc)
 }
 
 /* What a call may return that a cancel ends. must: as it was before the call. */
-int checked(const struct place *p, bool must, int rc)
+int checked(const struct place *p, uint32_t must, int rc)
 {
     if (sabotage == BREAK_MISS_CANCEL)
         rc = 0;
@@ -265,7 +286,7 @@ int checked(const struct place *p, bool must, int rc)
         MUST(kc_cancelled());
         MUST(kc_check() == -ECANCELED);              /* it stays so */
         MUST(kc_cancel_reason() != 0 || p->cleanup); /* grace, after a failure */
-    } else if (must && must_be_cancelled(p)) {
+    } else if (must && must_be_cancelled(p) == must) {
         BROKEN("%d in a job that is cancelled", rc);
     }
     return rc;

@@ -63,7 +63,8 @@ int op_collect(struct place *p, const struct op *op)
 {
     kc_call_t calls[8] = { { 0 } };
     size_t winner = 99;
-    bool must = must_be_cancelled(p), calls_end = op->how != 2 && op->how != 3;
+    uint32_t must = must_be_cancelled(p);
+    bool calls_end = op->how != 2 && op->how != 3;
     int rc, started = 0, n = op->count;
 
     if (n == 0)
@@ -82,7 +83,7 @@ int op_collect(struct place *p, const struct op *op)
     p->thread = p->thread ? thread_number() : 0;
     for (int i = 0; i < n; i++)
         started += (int)kc_load_relaxed(&node_at(op->node + i)->started);
-    if (must && must_be_cancelled(p))
+    if (must && must_be_cancelled(p) == must)
         MUST(rc == -ECANCELED && started == 0);
     if (may_lack_memory(rc))
         MUST(started == 0 || rc != -ENOMEM);
@@ -98,7 +99,7 @@ int op_collect(struct place *p, const struct op *op)
 /* ---- groups, promises, leases --------------------------------------------------------------- */
 
 /* How a job without a body came to be. */
-static bool is_made(const struct place *p, struct node *n, bool must, int rc)
+static bool is_made(const struct place *p, struct node *n, uint32_t must, int rc)
 {
     if (rc == 0) {
         (void)checked(p, must, rc);
@@ -144,7 +145,7 @@ int op_group(struct place *p, const struct op *op)
                            .timeout = units(g->timeout),
                            .grace = units(g->grace),
                            .signal = g->signal < 0 ? NULL : prog.signal[g->signal] };
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     node_launching(g, p);
     g->returned = 0;
     if (!is_made(p, g, must, kc_group_create(&o, &j)))
@@ -177,7 +178,7 @@ int op_promise(struct place *p, const struct op *op)
     if (!n)
         return 0;
     kc_launch_opts_t o = { .timeout = units(n->timeout) };
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     node_launching(n, p);
     if (!is_made(p, n, must, kc_promise(&o, &d)))
         return 0;

@@ -27,6 +27,33 @@ kc_time_t until(uint32_t n)
     return kc_now() + units(n);
 }
 
+/* Real threads meet in the middle of something only if they do it often. */
+static int times(const struct op *op)
+{
+    switch (op->what) {
+    case OP_send:
+    case OP_recv:
+    case OP_try_send:
+    case OP_try_recv:
+    case OP_select:
+    case OP_cond_give:
+    case OP_cond_take:
+    case OP_event_set:
+    case OP_event_reset:
+    case OP_event_wait:
+    case OP_yield:
+    case OP_emit:
+    case OP_look:
+        return prog.is_virtual ? 1 : 1 + (int)(op->time * op->time) / 6;
+    case OP_mutex:
+    case OP_rwlock:
+    case OP_semaphore:
+        return prog.is_virtual || op->node >= 0 ? 1 : 1 + (int)(op->time * op->time) / 6;
+    default:
+        return 1;
+    }
+}
+
 /* -ECANCELED: it stopped there. */
 int run_piece(struct place *p, const struct node *n)
 {
@@ -36,7 +63,9 @@ int run_piece(struct place *p, const struct node *n)
             continue;
         stands_at(p, op);
         MUST(!kc_load_relaxed(&prog.ended) || p->own->kind == THREAD);
-        int rc = runs[op->what](p, op);
+        int rc = 0;
+        for (int k = times(op); k > 0 && rc == 0; k--)
+            rc = runs[op->what](p, op);
         stands_at(p, op);
         if (kc_load_relaxed(&p->at->over))
             BROKEN("node %d runs, and has ended", p->at->index);
@@ -130,7 +159,8 @@ static void join(struct place *p, const struct op *op, struct node *n, bool valu
 }
 
 /* Whether the launch of n, tried with this result, made a job. */
-static bool is_launched(const struct place *p, struct node *n, bool must, int rc, bool into_group)
+static bool is_launched(const struct place *p, struct node *n, uint32_t must, int rc,
+                        bool into_group)
 {
     if (rc == 0) {
         if (must && n->up >= 0 && !into_group)
@@ -148,7 +178,7 @@ static bool is_launched(const struct place *p, struct node *n, bool must, int rc
 
 static bool launch(struct place *p, struct node *n, kc_job_t *into)
 {
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     kc_job_t *j = NULL;
     kc_launch_opts_t o = { .parent = into,
                            .affinity = n->where,
@@ -190,7 +220,7 @@ int op_async(struct place *p, const struct op *op)
 {
     struct node *n = node_at(op->node);
     kc_deferred_t *d = NULL;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
 
     if (!n || n->flags || n->timeout || n->signal >= 0 || n->disposes || n->grace)
         return op_launch(p, op);
@@ -269,6 +299,15 @@ static int scope_inline(struct scope_call *c, const kc_scope_opts_t *o)
     return kc_scope_end(&s);
 }
 
+/* n, a scope of p, has ended, and so have the shields of its cleanups. */
+static void scope_over(struct place *p, struct node *n)
+{
+    node_is_over(n);
+    for (int i = 0; i < n->cleanups_run; i++)
+        shield_ends(p);
+    p->thread = p->thread ? thread_number() : 0; /* it may have hopped in there */
+}
+
 int op_scope(struct place *p, const struct op *op)
 {
     struct scope_call c = { *p, node_at(op->node) };
@@ -293,11 +332,10 @@ int op_scope(struct place *p, const struct op *op)
         kc_store_relaxed(&n->launched, 0);
         return 0;
     }
-    node_is_over(n);
+    scope_over(p, n);
     MUST(kc_job_result(j, &code) == 0);
     if (code != rc)
         BROKEN("a scope returns %d, its job's result is %d", rc, code);
-    p->thread = p->thread ? thread_number() : 0; /* it may have hopped in there */
     return 0;
 }
 
@@ -311,20 +349,17 @@ int op_timeout(struct place *p, const struct op *op)
     c.inside.at = n;
     node_launching(n, p);
     n->launched_by = 0;
-    bool must = must_be_cancelled(p);
     kc_time_t time = units(n->timeout);
     int rc = op->how < 4 ? kc_with_timeout(time, in_scope, &c)
                          : kc_with_deadline(kc_now() + time, in_scope, &c);
-    (void)must;
     if (!kc_load_acquire(&n->job)) {
         MUST(may_lack_memory(rc) || rc == -ECANCELED || rc == -ETIMEDOUT);
         kc_store_relaxed(&n->launched, 0);
         return 0;
     }
-    node_is_over(n);
+    scope_over(p, n);
     if (rc == -ETIMEDOUT)
         MUST(kc_now() - kc_load_relaxed(&n->before) >= time);
-    p->thread = p->thread ? thread_number() : 0;
     return 0;
 }
 
@@ -335,6 +370,7 @@ static void cancelled(struct node *n, bool first)
     if (!first)
         return;
     MUST(kc_add_relaxed(&n->firsts, 1) == 0);
+    kc_store_relaxed(&n->cancelled_at, kc_now());
     kc_store_relaxed(&n->cancelled, 1);
 }
 
@@ -382,19 +418,21 @@ int op_forbid(struct place *p, const struct op *op)
 int op_shield(struct place *p, const struct op *op)
 {
     struct place inside = *p;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
 
     if (op->node < 0)
         return 0;
-    if (!must)
-        mark_shielded(p);
+    shield_begins(p);
     int rc = kc_shield_begin();
-    if (rc != 0)
-        return checked(p, must, rc);
-    MUST(!must || !must_be_cancelled(p));
+    if (rc != 0) {
+        shield_ends(p);
+        return checked(p, 0, rc);
+    }
+    MUST(!must || p->shield); /* else the cancel came first */
     inside.shield = p->shield ? p->shield : p->at;
     (void)run_piece(&inside, node_at(op->node));
     kc_shield_end();
+    shield_ends(p);
     p->thread = p->thread ? thread_number() : 0;
     return 0;
 }
@@ -404,7 +442,8 @@ static void run_shielded(struct node *own, struct node *at, struct node *piece, 
     struct place p = { .own = own, .at = at, .cleanup = true };
 
     p.shield = shielded ? at : NULL;
-    mark_shielded(&p);
+    if (shielded)
+        shield_begins(&p);
     trace(&p, 1003, (uint64_t)piece->index);
     (void)run_piece(&p, piece);
 }
@@ -433,6 +472,7 @@ int op_cleanup(struct place *p, const struct op *op)
         KC_CLEANUP(run_cleanup, n);
         rc = op_sleep(p, op);
     }
+    shield_ends(p);
     p->thread = thread ? thread_number() : 0;
     return rc;
 }
@@ -453,6 +493,7 @@ static void run_deferred(void *piece)
     struct node *n = piece;
 
     KC_CLEANUP(pop_deferred, n); /* without memory it runs at once, and may be unwound */
+    node_at(n->at)->cleanups_run += !n->deferring;
     run_shielded(node_at(n->own), node_at(n->at), n, !n->deferring);
 }
 
@@ -491,7 +532,7 @@ int op_hop(struct place *p, const struct op *op)
 {
     int workers = prog.workers > 0 ? prog.workers : 0;
     kc_affinity_t where = (kc_affinity_t)((op->which * 8 + op->how) % (workers + 2)) - 1;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     int rc = checked(p, must, kc_hop(where));
 
     if (rc == 0 && where != KC_WORKER)

@@ -7,7 +7,7 @@
 #include <errno.h>
 
 /* The result of a wait that may be out of time. */
-static int check_wait(struct place *p, bool must, kc_time_t deadline, int rc)
+static int check_wait(struct place *p, uint32_t must, kc_time_t deadline, int rc)
 {
     if (rc == -ETIMEDOUT) {
         MUST(deadline != KC_FOREVER && kc_now() >= deadline);
@@ -52,7 +52,7 @@ static void mutex_give(void *held)
 static int mutex_lock(struct place *p, const struct op *op, struct held *h, int how)
 {
     struct mutex *m = h->m;
-    bool must = must_be_cancelled(p) && how != 5 && how != 6;
+    uint32_t must = how == 5 || how == 6 ? 0 : must_be_cancelled(p);
     kc_time_t deadline = how == 4 ? until(op->time) : KC_FOREVER;
     uint64_t ticket = kc_add_relaxed(&m->tickets, 1) + 1;
     int rc = 0;
@@ -123,7 +123,7 @@ int op_cond_take(struct place *p, const struct op *op)
         return rc;
     KC_CLEANUP(mutex_give, &h);
     while (h.m->tokens == 0 && rc == 0) {
-        bool must = must_be_cancelled(p);
+        uint32_t must = must_be_cancelled(p);
         mutex_let_go(&h);
         struct waiting w = wait_begins(p, NULL, &h.m->cond_waiting);
         KC_CLEANUP(wait_ends, &w);
@@ -159,7 +159,7 @@ static void write_ends(void *unused)
 static int reads(struct place *p, const struct op *op)
 {
     kc_time_t deadline = op->how == 4 ? until(op->time) : KC_FOREVER;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     int rc;
 
     if (op->how == 6) {
@@ -186,7 +186,7 @@ static int reads(struct place *p, const struct op *op)
 static int writes(struct place *p, const struct op *op)
 {
     kc_time_t deadline = op->how == 5 ? until(op->time) : KC_FOREVER;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     int rc;
 
     if (op->how == 7) {
@@ -223,7 +223,7 @@ static void permit_back(void *unused)
 int op_semaphore(struct place *p, const struct op *op)
 {
     kc_time_t deadline = op->how == 4 ? until(op->time) : KC_FOREVER;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
 
     if (op->how == 5) {
         if (!kc_sem_tryacquire(&prog.sem.sem))
@@ -248,7 +248,7 @@ int op_event_wait(struct place *p, const struct op *op)
 {
     kc_event_t *e = &prog.event[op->which % EVENTS].event;
     kc_time_t deadline = op->how >= 6 ? until(op->time) : KC_FOREVER;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     int rc;
 
     {
@@ -287,7 +287,7 @@ int op_latch_down(struct place *p, const struct op *op)
 int op_latch_wait(struct place *p, const struct op *op)
 {
     kc_time_t deadline = op->how >= 6 ? until(op->time) : KC_FOREVER;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     int rc;
 
     {
@@ -304,6 +304,7 @@ int op_latch_wait(struct place *p, const struct op *op)
 struct once_call {
     struct place *p;
     const struct op *op;
+    bool shields;
 };
 
 static void run_once(void *arg)
@@ -313,17 +314,20 @@ static void run_once(void *arg)
 
     MUST(kc_add_relaxed(&prog.once.ran, 1) == 0);
     inside.shield = c->p->own->kind == THREAD ? NULL : c->p->at;
-    if (inside.shield)
-        mark_shielded(c->p);
+    c->shields = inside.shield != NULL;
+    if (c->shields)
+        shield_begins(c->p);
     (void)op_sleep(&inside, c->op);
     prog.once.guarded = 42;
 }
 
 int op_once(struct place *p, const struct op *op)
 {
-    struct once_call c = { p, op };
+    struct once_call c = { p, op, false };
 
     kc_once(&prog.once.once, run_once, &c);
+    if (c.shields)
+        shield_ends(p);
     MUST(prog.once.guarded == 42);
     return 0;
 }

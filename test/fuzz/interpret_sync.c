@@ -10,7 +10,7 @@
 
 int op_yield(struct place *p, const struct op *op)
 {
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
 
     (void)op;
     return checked(p, must, kc_yield());
@@ -18,7 +18,7 @@ int op_yield(struct place *p, const struct op *op)
 
 int op_sleep(struct place *p, const struct op *op)
 {
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     kc_time_t start = kc_now(), time = op->how == 7 ? 0 : units(op->time);
     int rc;
 
@@ -78,7 +78,7 @@ int op_generator(struct place *p, const struct op *op)
 int op_park(struct place *p, const struct op *op)
 {
     struct node *n = p->own;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
 
     if (kc_load_relaxed(&n->parked))
         return 0;
@@ -118,12 +118,12 @@ int op_unpark(struct place *p, const struct op *op)
 /* ---- channels ------------------------------------------------------------------------------- */
 
 /* What is neither 0 nor a cancel. closed: it was known to be before the call. */
-static int check_chan(struct place *p, struct channel *c, bool must, kc_time_t deadline,
+static int check_chan(struct place *p, struct channel *c, uint32_t must, kc_time_t deadline,
                       bool closed, int rc)
 {
     if (rc == -EPIPE) {
         MUST(kc_load_relaxed(&c->closed));
-        return 0;
+        return checked(p, must, 0);
     }
     if (rc == -ETIMEDOUT) {
         MUST(deadline != KC_FOREVER && kc_now() >= deadline);
@@ -140,7 +140,8 @@ int op_send(struct place *p, const struct op *op)
 {
     struct channel *c = &prog.channel[op->which];
     uint32_t item = item_new(p, op->which);
-    bool must = must_be_cancelled(p), closed = kc_load_relaxed(&c->closed) == 2;
+    uint32_t must = must_be_cancelled(p);
+    bool closed = kc_load_relaxed(&c->closed) == 2;
     kc_time_t deadline = op->how >= 6 ? until(op->time) : KC_FOREVER;
     int rc;
 
@@ -161,7 +162,7 @@ int op_recv(struct place *p, const struct op *op)
 {
     struct channel *c = &prog.channel[op->which];
     uint32_t item = 0;
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     kc_time_t deadline = op->how >= 6 ? until(op->time) : KC_FOREVER;
     int rc;
 
@@ -272,7 +273,7 @@ static int check_selected(struct place *p, struct selecting *s, int rc)
 int op_select(struct place *p, const struct op *op)
 {
     struct selecting s = { .p = p, .n = 1 + op->which % CASES };
-    bool must = must_be_cancelled(p);
+    uint32_t must = must_be_cancelled(p);
     kc_time_t time = op->how == 0 ? 0 : op->how < 4 ? units(op->time) : KC_FOREVER;
     kc_time_t start = kc_now();
     int rc;

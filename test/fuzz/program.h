@@ -40,7 +40,7 @@ enum {
     EVENTS = 2,
     SIGNALS = 2,
     PERMITS = 2,
-    ITEMS = 2048,
+    ITEMS = 4096,
     THREADS = 3,
     LATCH_COUNT = 6,
     DEFERS = 8, /* of one node */
@@ -145,7 +145,8 @@ struct node {
     KC_ATOMIC(uint32_t) launched, started, left, disposed, live, running, firsts, tokens_cancelled;
     KC_ATOMIC(uint32_t) causes;    /* it may be cancelled from now on     */
     KC_ATOMIC(uint32_t) cancelled; /* it must be                          */
-    KC_ATOMIC(uint32_t) shielded;  /* it ever was under a shield          */
+    KC_ATOMIC(uint32_t) shields_begun, shields_open;
+    KC_ATOMIC(int64_t) cancelled_at;
     KC_ATOMIC(uint32_t) forbids, over, onces, completed, pool_running;
     KC_ATOMIC(int) joiners;
     KC_ATOMIC(const struct op *) listens;
@@ -158,6 +159,7 @@ struct node {
     KC_ATOMIC(uint32_t) waits_op;
     int local;                    /* inherited or set; -1: not known   */
     int deferred[DEFERS], defers; /* O */
+    int cleanups_run;             /* O  deferred ones                  */
     int returned;                 /* guarded by its end                */
     uint64_t launched_by;         /* KC_JOB_NOW: the thread            */
 };
@@ -271,12 +273,14 @@ void node_is_over(struct node *n);       /* somebody has joined it */
 void mark_cause(struct node *n);         /* somebody cancels it  */
 void mark_failure(struct node *n);       /* and so those above   */
 void holds_open(struct node *n, int by); /* something of n has to come to its end yet */
-void mark_shielded(const struct place *p);
+void shield_begins(const struct place *p);
+void shield_ends(const struct place *p);
 bool may_shut_down(void); /* the scheduler's end may have begun */
 bool may_be_cancelled(const struct place *p);
-bool must_be_cancelled(const struct place *p);
+/* 0: perhaps not. If it is the same before and after a call, the call was in a cancelled job. */
+uint32_t must_be_cancelled(const struct place *p);
 bool may_lack_memory(int rc);
-int checked(const struct place *p, bool must, int rc);
+int checked(const struct place *p, uint32_t must, int rc);
 void trace(const struct place *p, uint64_t what, uint64_t rc);
 const char *who_could_go_on(void); /* NULL: all who wait have a reason */
 void check_ended(void);            /* the books balance */
