@@ -171,9 +171,22 @@ void mark_cause(struct node *n)
     kc_store_relaxed(&n->causes, 1);
 }
 
-/* It goes up to the next scope or supervisor. */
+void mark_family(struct node *n, int rc)
+{
+    int rule = n->family_rule;
+
+    if (rule == STOP_ON_END || (rule == STOP_ON_SUCCESS && rc == 0) ||
+        (rule == STOP_ON_FAILURE && rc != 0))
+        for (int i = 0; i < n->family_size; i++)
+            mark_cause(node_at(n->family - 1 + i));
+}
+
+/* It goes up to the next scope, supervisor or collect call. */
 void mark_failure(struct node *n)
 {
+    for (struct node *up = n; up && !up->family; up = above(up))
+        if (above(up) && above(up)->family)
+            mark_family(above(up), -1);
     mark_cause(n);
     while (!n->alone && n->kind != SCOPE && (n = above(n)) && !(n->flags & KC_JOB_SUPERVISOR))
         mark_cause(n);

@@ -178,6 +178,12 @@ static int make_piece(struct spot s, int ops)
     return i;
 }
 
+static void is_open_to_others(int index)
+{
+    if (prog.groups < GROUPS)
+        prog.group[prog.groups++] = (int16_t)index;
+}
+
 static int make_scope(struct spot s, bool timeout)
 {
     int i = s.depth < 5 && budget > 0 ? node_new(SCOPE, s.at) : -1;
@@ -195,6 +201,8 @@ static int make_scope(struct spot s, bool timeout)
         n->max_running = chance(35) ? (uint8_t)(1 + pick(2)) : 0;
     }
     struct spot inside = { .at = i, .depth = s.depth + 1, .rank = s.cleanup ? 9 : s.rank };
+    if (inside.rank != 9 && chance(50))
+        is_open_to_others(i);
     fill(n, inside, 1 + (int)pick(5));
     return i;
 }
@@ -239,8 +247,7 @@ static void make_group(struct op *op, struct spot s)
         return;
     node_options(&prog.node[g]);
     prog.node[g].handle = true;
-    if (prog.groups < 8)
-        prog.group[prog.groups++] = (int16_t)g;
+    is_open_to_others(g);
     make_bodies(op, s, g, 3);
     for (int i = g + 1; i <= g + op->count; i++)
         prog.node[i].flags &= ~(uint32_t)(KC_JOB_NOW | KC_JOB_DETACHED),
@@ -389,6 +396,8 @@ static void choose_targets(void)
                    op->what == OP_unpark;
         enum kind kind = op->what == OP_complete ? PROMISE : TASK;
         if (any || op->what == OP_complete || op->what == OP_untimer)
+            op->node = (int16_t)pick((unsigned)prog.nodes);
+        for (int tries = 0; any && tries < 4 && !prog.node[op->node].handle; tries++)
             op->node = (int16_t)pick((unsigned)prog.nodes);
         for (int tries = 0; !any && tries < prog.nodes; tries++)
             if ((op->what == OP_complete || op->what == OP_untimer) &&

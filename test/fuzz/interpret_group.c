@@ -61,6 +61,8 @@ static void check_collected(const struct op *op, const kc_call_t *calls, size_t 
 
 int op_collect(struct place *p, const struct op *op)
 {
+    static const uint8_t rules[8] = { STOP_NEVER,  STOP_ON_END,     STOP_ON_END,     STOP_NEVER,
+                                      STOP_ON_END, STOP_ON_SUCCESS, STOP_ON_FAILURE, STOP_NEVER };
     kc_call_t calls[8] = { { 0 } };
     size_t winner = 99;
     uint32_t must = must_be_cancelled(p);
@@ -72,8 +74,9 @@ int op_collect(struct place *p, const struct op *op)
     for (int i = 0; i < n; i++) {
         struct node *c = node_at(op->node + i);
         calls[i] = (kc_call_t){ .fn = run_body, .arg = c, .rc = 12345 };
-        if (op->how != 0 && op->how != 3 && op->how != 7)
-            mark_cause(c);
+        c->family = (int16_t)(1 + op->node);
+        c->family_size = (uint8_t)n;
+        c->family_rule = rules[op->how];
         node_launching(c, p);
         c->pool = op->how == 7 ? (int16_t)(1 + op->node) : 0;
     }
@@ -125,6 +128,7 @@ static void launch_into(struct place *p, struct node *n, struct node *group)
 
     n->disposes = false;
     node_launching(n, p);
+    n->local = -1; /* whatever there is in the job that it is launched into */
     int rc = kc_launch_job(run_body, n, &o, &j);
     if (rc == 0) {
         node_launched(n, j);

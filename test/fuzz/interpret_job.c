@@ -101,6 +101,7 @@ int run_body(void *node)
         rc = n->rc;
     if (rc != 0)
         mark_failure(n);
+    mark_family(n, rc);
     n->returned = rc;
     return rc;
 }

@@ -134,7 +134,7 @@ int op_cond_take(struct place *p, const struct op *op)
         if (check_wait(p, must, deadline, rc) < 0)
             return rc;
     }
-    if (h.m->tokens > 0)
+    if (rc == 0) /* out of time: it is for another one */
         change_tokens(h.m, -1);
     return 0;
 }

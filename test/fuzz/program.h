@@ -44,7 +44,11 @@ enum {
     THREADS = 3,
     LATCH_COUNT = 6,
     DEFERS = 8, /* of one node */
+    GROUPS = 16,
 };
+
+/* When the calls of a collect call are told to stop. */
+enum { STOP_NEVER, STOP_ON_END, STOP_ON_SUCCESS, STOP_ON_FAILURE };
 
 enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
 
@@ -64,12 +68,12 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(promise, 4, 0, 0, 0)                                                                        \
     X(complete, 2, 1, 1, 4)                                                                       \
     X(lease, 2, 1, 0, 2)                                                                          \
-    X(shield, 3, 2, 0, 0)                                                                         \
+    X(shield, 6, 2, 0, 0)                                                                         \
     X(cleanup, 3, 1, 0, 0)                                                                        \
     X(defer, 4, 1, 0, 0)                                                                          \
     X(undefer, 1, 0, 0, 0)                                                                        \
-    X(cancel, 3, 1, 1, 6)                                                                         \
-    X(cancel_self, 1, 1, 0, 0)                                                                    \
+    X(cancel, 5, 2, 1, 6)                                                                         \
+    X(cancel_self, 2, 1, 0, 0)                                                                    \
     X(join_any, 2, 0, 1, 4)                                                                       \
     X(look, 2, 1, 1, 3)                                                                           \
     X(emit, 2, 1, 1, 3)                                                                           \
@@ -152,7 +156,9 @@ struct node {
     KC_ATOMIC(const struct op *) listens;
     KC_ATOMIC(int64_t) due; /* of a delayed task */
     int16_t pool;           /* the first one of its kc_all_window, + 1 */
-    int16_t own, at;        /* of a deferred piece */
+    int16_t family;         /* the first one of its collect call, + 1  */
+    uint8_t family_size, family_rule;
+    int16_t own, at; /* of a deferred piece */
     uint8_t pool_limit;
     KC_ATOMIC(int64_t) before, after; /* the launch, between these         */
     KC_ATOMIC(int32_t) waits_at;      /* 1 + the node of a cancellable wait */
@@ -196,7 +202,7 @@ struct program {
     int workers; /* -1: none */
     uint32_t sched_flags;
     int nodes, ops, threads, groups;
-    int16_t group[8];
+    int16_t group[GROUPS]; /* and scopes, into which others launch */
     struct node node[NODES];
     struct op op[OPS];
     kc_sched_t *sched;
@@ -269,10 +275,11 @@ void node_launching(struct node *n, const struct place *p);
 void node_launched(struct node *n, kc_job_t *job);
 void node_started(struct node *n);
 void node_left(void *node);
-void node_is_over(struct node *n);       /* somebody has joined it */
-void mark_cause(struct node *n);         /* somebody cancels it  */
-void mark_failure(struct node *n);       /* and so those above   */
-void holds_open(struct node *n, int by); /* something of n has to come to its end yet */
+void node_is_over(struct node *n);        /* somebody has joined it */
+void mark_cause(struct node *n);          /* somebody cancels it  */
+void mark_failure(struct node *n);        /* and so those above */
+void mark_family(struct node *n, int rc); /* it is about to end so */
+void holds_open(struct node *n, int by);  /* something of n has to come to its end yet */
 void shield_begins(const struct place *p);
 void shield_ends(const struct place *p);
 bool may_shut_down(void); /* the scheduler's end may have begun */
