@@ -337,7 +337,7 @@ static void make_op(struct op *op, struct spot s)
     op->what = (uint8_t)random_op(s);
     op->which = (uint8_t)pick(CHANNELS);
     op->how = (uint8_t)pick(8);
-    op->time = 1 + pick(12);
+    op->time = 1 + pick(chance(50) ? 3 : 12); /* often the same: things meet in time */
     op->node = -1;
     switch (op->what) {
     case OP_launch:

@@ -94,8 +94,8 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(select, 7, 3, 0, 2)                                                                         \
     X(close, 1, 0, 0, 0)                                                                          \
     X(mutex, 8, 4, 0, 3)                                                                          \
-    X(cond_give, 3, 0, 0, 2)                                                                      \
-    X(cond_take, 3, 0, 0, 1)                                                                      \
+    X(cond_give, 5, 0, 0, 2)                                                                      \
+    X(cond_take, 6, 0, 0, 2)                                                                      \
     X(rwlock, 6, 3, 0, 3)                                                                         \
     X(semaphore, 5, 3, 0, 3)                                                                      \
     X(event_wait, 2, 1, 0, 1)                                                                     \
