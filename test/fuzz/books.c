@@ -448,7 +448,7 @@ static const char *look_at_node(struct node *n)
     int at = kc_load_relaxed(&n->waits_at), code;
     struct place p = { .own = n, .at = node_at(at - 1) };
 
-    if (kc_load_relaxed(&n->parks) == 2 && kc_load_relaxed(&n->left) == 0)
+    if (kc_load_relaxed(&n->parks) % 4 == 2 && kc_load_relaxed(&n->left) == 0)
         return "somebody who was unparked";
     if (at > 0 && n->kind != THREAD && must_be_cancelled(&p))
         return "a job that is cancelled";
@@ -517,6 +517,8 @@ static void check_outcome(const struct node *n, kc_job_t *j)
         MUST(supervisor || !has_failed_child(n));
         break;
     case KC_JOB_FAILED:
+        if (reason == -ETIMEDOUT)
+            BROKEN("node %d is FAILED with %d after a timeout", n->index, code);
         if (n->returned != code && (supervisor || !failed_below(n, code)) && n->kind != PROMISE)
             BROKEN("node %d is FAILED with %d, and neither it nor a child failed with that",
                    n->index, code);

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 enum { ONCE_BIT = 20, OFTEN_BIT = 50 };
+static const uint8_t bits[] = { 0, ONCE_BIT, OFTEN_BIT };
 
 /* ---- collect -------------------------------------------------------------------------------- */
 
@@ -337,40 +338,61 @@ int op_fire(struct place *p, const struct op *op)
     return 0;
 }
 
-/* Runs in whichever thread emits. */
-static void on_signal(kc_sigset_t fired, kc_signal_t *signal, void *node)
+/* Runs in whichever thread emits, and long enough for others to come in between. */
+static void handle(kc_sigset_t fired, struct node *n, int which)
 {
-    struct node *n = node;
     const struct op *op = kc_load_relaxed(&n->listens);
     struct place p = { .own = n, .at = n };
 
-    (void)signal;
-    MUST(fired != 0);
-    MUST(!kc_load_relaxed(&n->over) && !kc_load_relaxed(&prog.ended));
+    kc_add_relaxed(&n->handling[which], 1);
+    MUST(fired & (kc_sigset_t)1 << bits[which]);
     if (op->which == 0)
         (void)op_cancel(&p, &(struct op){ .node = op->node, .how = op->how % 3 });
     else if (op->which == 1)
         emit(node_at(op->node), OFTEN_BIT - 1);
+    for (volatile int i = 0; i < 300 && !prog.is_virtual; i++)
+        ;
+    MUST(!kc_load_relaxed(&n->over) && !kc_load_relaxed(&prog.ended));
+    kc_add_relaxed(&n->handling[which], (uint32_t)-1);
+}
+
+static void on_terminate(kc_sigset_t fired, kc_signal_t *signal, void *node)
+{
+    (void)signal;
+    handle(fired, node, 0);
+}
+
+static void on_once(kc_sigset_t fired, kc_signal_t *signal, void *node)
+{
+    (void)signal;
+    handle(fired, node, 1);
+}
+
+static void on_often(kc_sigset_t fired, kc_signal_t *signal, void *node)
+{
+    (void)signal;
+    handle(fired, node, 2);
 }
 
 int op_listen(struct place *p, const struct op *op)
 {
+    static const kc_slot_fn_t handlers[] = { on_terminate, on_once, on_often };
     kc_slot_t *slot = kc_current_slot();
-    unsigned bit = op->how < 3 ? 0 : op->how < 6 ? ONCE_BIT : OFTEN_BIT;
-    kc_sigset_t set = (kc_sigset_t)1 << bit;
+    int which = op->how < 2 ? 0 : op->how < 5 ? 1 : 2, rc = 0;
+    kc_sigset_t set = (kc_sigset_t)1 << bits[which];
 
     if (!slot)
         return 0;
     kc_store_relaxed(&p->own->listens, op);
-    bool on = kc_slot_on(slot, set, on_signal, p->own);
-    if (!on && bit == OFTEN_BIT)
+    bool on = kc_slot_on(slot, set, handlers[which], p->own);
+    if (!on && which == 2)
         MUST(prog.faults);
     if (!on && !prog.faults)
         MUST(kc_slot_triggered(slot, set));
     if (on && (op->time & 1)) {
-        int rc = op_sleep(p, op);
+        rc = op_sleep(p, op);
         (void)kc_slot_clear(slot, set);
-        return rc;
+        MUST(kc_load_relaxed(&p->own->handling[which]) == 0);
     }
-    return 0;
+    return rc;
 }

@@ -74,25 +74,41 @@ int op_generator(struct place *p, const struct op *op)
     return c.rc;
 }
 
-/* Once in a node. From inside a generator or cleanup, too, it is the body that is parked. */
-int op_park(struct place *p, const struct op *op)
+/* Needs an unpark of its own, or a cancel. Of several unparks before it, one may be left. */
+static int park(struct place *p, const struct op *op)
 {
     struct node *n = p->own;
     uint32_t must = must_be_cancelled(p);
 
-    if (kc_load_relaxed(&n->parked))
-        return 0;
-    kc_store_release(&n->parked, kcoro_retain(kcoro_current()));
-    if (kc_load_relaxed(&prog.closing)) /* the conductor may have passed by */
-        unpark(n);
-    kc_store_relaxed(&n->parks, 1);
+    bool permit = n->parked_times == 0 && kc_load_relaxed(&n->permits) > 0;
+    kc_store_relaxed(&n->parks, 4 * n->parked_times + (permit ? 2 : 1));
     {
         struct waiting w = wait_begins(p, op, NULL);
         KC_CLEANUP(wait_ends, &w);
         kcoro_park();
     }
     kc_store_relaxed(&n->parks, 0);
-    return checked(p, must, kc_check());
+    int rc = checked(p, must, kc_check());
+    if (rc == 0 && kc_load_relaxed(&n->unparks) <= n->parked_times)
+        BROKEN("a park returns, and nobody has unparked node %d", n->index);
+    n->parked_times++;
+    return rc;
+}
+
+/* Once in a node: who unparks it looks there for the coroutine. */
+int op_park(struct place *p, const struct op *op)
+{
+    struct node *n = p->own;
+
+    if (kc_load_relaxed(&n->parked))
+        return 0;
+    kc_store_release(&n->parked, kcoro_retain(kcoro_current()));
+    if (kc_load_relaxed(&prog.closing)) /* the conductor may have passed by */
+        unpark(n);
+    int rc = op->how & 1 ? op_sleep(p, op) : 0;
+    for (int i = 0; i < 1 + op->how / 4 && rc == 0; i++)
+        rc = park(p, op);
+    return rc;
 }
 
 void unpark(struct node *n)
@@ -102,10 +118,13 @@ void unpark(struct node *n)
 
     if (!co)
         return;
+    kc_add_relaxed(&n->unparks, 1);
     int rc = kcoro_unpark(co);
     MUST(rc == 0 || rc == -EINVAL); /* it has finished */
-    if (parked == 1)
-        (void)kc_cas_relaxed(&n->parks, &parked, 2);
+    if (rc == 0)
+        kc_add_relaxed(&n->permits, 1);
+    if (rc == 0 && parked % 4 == 1)
+        (void)kc_cas_relaxed(&n->parks, &parked, parked + 1);
 }
 
 int op_unpark(struct place *p, const struct op *op)

@@ -142,9 +142,11 @@ struct node {
     /* the books */
     KC_ATOMIC(kc_job_t *) job; /* kept until the end */
     KC_ATOMIC(kc_token_t *) token;
-    KC_ATOMIC(kcoro_t *) parked; /* kept until the end            */
-    KC_ATOMIC(uint32_t) parks;   /* 1: is parked; 2: and unparked */
-    KC_ATOMIC(uint32_t) leases;  /* 1: taken, 2: given up */
+    KC_ATOMIC(kcoro_t *) parked;          /* kept until the end            */
+    KC_ATOMIC(uint32_t) parks;            /* 4 n + 1: in park n; + 2: and unparked */
+    KC_ATOMIC(uint32_t) unparks, permits; /* asked for, and given     */
+    uint32_t parked_times;                /* O */
+    KC_ATOMIC(uint32_t) leases;           /* 1: taken, 2: given up */
     kc_lease_t lease;
     KC_ATOMIC(uint32_t) launched, started, left, disposed, live, running, firsts, tokens_cancelled;
     KC_ATOMIC(uint32_t) causes;    /* it may be cancelled from now on     */
@@ -154,9 +156,10 @@ struct node {
     KC_ATOMIC(uint32_t) forbids, over, onces, completed, pool_running;
     KC_ATOMIC(int) joiners;
     KC_ATOMIC(const struct op *) listens;
-    KC_ATOMIC(int64_t) due; /* of a delayed task */
-    int16_t pool;           /* the first one of its kc_all_window, + 1 */
-    int16_t family;         /* the first one of its collect call, + 1  */
+    KC_ATOMIC(uint32_t) handling[3]; /* handlers that run now */
+    KC_ATOMIC(int64_t) due;          /* of a delayed task */
+    int16_t pool;                    /* the first one of its kc_all_window, + 1 */
+    int16_t family;                  /* the first one of its collect call, + 1  */
     uint8_t family_size, family_rule;
     int16_t own, at; /* of a deferred piece */
     uint8_t pool_limit;
