@@ -100,6 +100,45 @@ int op_collect(struct place *p, const struct op *op)
     return 0;
 }
 
+/* ---- a crowd: more than any pool keeps at hand ------------------------------------------------ */
+
+struct crowd {
+    uint32_t time;
+    KC_ATOMIC(int) came, left;
+};
+
+static int crowd_member(void *crowd)
+{
+    struct crowd *c = crowd;
+
+    kc_add_relaxed(&c->came, 1);
+    int rc = kc_sleep(units(c->time));
+    kc_add_relaxed(&c->left, 1);
+    return rc;
+}
+
+int op_crowd(struct place *p, const struct op *op)
+{
+    struct crowd c = { .time = op->time };
+    kc_scope_t s;
+    int rc = kc_scope_begin(&s, &(kc_scope_opts_t){ .max_running = op->how == 0 ? 7 : 0 }), n = 0;
+
+    if (rc != 0) {
+        MUST(may_lack_memory(rc));
+        return 0;
+    }
+    for (; n < 40 * (1 + op->which) && rc == 0; n += rc == 0)
+        rc = kc_launch(crowd_member, &c);
+    MUST(rc == 0 || may_lack_memory(rc) || (rc == -ECANCELED && may_be_cancelled(p)));
+    rc = kc_scope_end(&s);
+    MUST(kc_load_relaxed(&c.came) == kc_load_relaxed(&c.left));
+    if (rc == 0)
+        MUST(kc_load_relaxed(&c.left) == n);
+    else
+        MUST(rc == -ECANCELED || may_be_cancelled(p));
+    return 0;
+}
+
 /* ---- groups, promises, leases --------------------------------------------------------------- */
 
 /* How a job without a body came to be. */
@@ -350,7 +389,7 @@ static void handle(kc_sigset_t fired, struct node *n, int which)
         (void)op_cancel(&p, &(struct op){ .node = op->node, .how = op->how % 3 });
     else if (op->which == 1)
         emit(node_at(op->node), OFTEN_BIT - 1);
-    for (volatile int i = 0; i < 300 && !prog.is_virtual; i++)
+    for (volatile int i = 0; i < 1000 && !prog.is_virtual; i++)
         ;
     MUST(!kc_load_relaxed(&n->over) && !kc_load_relaxed(&prog.ended));
     kc_add_relaxed(&n->handling[which], (uint32_t)-1);

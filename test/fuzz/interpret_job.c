@@ -43,6 +43,7 @@ static int times(const struct op *op)
     case OP_event_wait:
     case OP_yield:
     case OP_emit:
+    case OP_listen:
     case OP_look:
         return prog.is_virtual ? 1 : 1 + (int)(op->time * op->time) / 6;
     case OP_mutex:

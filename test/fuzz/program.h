@@ -61,6 +61,7 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(launch, 16, 0, 0, 0)                                                                        \
     X(async, 5, 0, 0, 0)                                                                          \
     X(scope, 7, 0, 3, 0)                                                                          \
+    X(crowd, 1, 0, 0, 0)                                                                          \
     X(timeout, 3, 0, 0, 0)                                                                        \
     X(collect, 5, 0, 0, 0)                                                                        \
     X(group, 4, 0, 0, 0)                                                                          \
