@@ -100,7 +100,7 @@ int op_collect(struct place *p, const struct op *op)
     return 0;
 }
 
-/* ---- a crowd: more than any pool keeps at hand ------------------------------------------------ */
+/* ---- a crowd: more than any pool keeps at hand ---------------------------------------------- */
 
 struct crowd {
     uint32_t time;

@@ -80,7 +80,7 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(emit, 2, 1, 1, 3)                                                                           \
     X(fire, 1, 0, 0, 1)                                                                           \
     X(listen, 3, 0, 0, 0)                                                                         \
-    X(forbid, 1, 0, 0, 0)                                                                         \
+    X(forbid, 2, 0, 0, 0)                                                                         \
     X(local, 2, 1, 1, 0)                                                                          \
     X(submit, 2, 1, 1, 4)                                                                         \
     X(timer, 3, 1, 1, 2)                                                                          \
@@ -347,6 +347,7 @@ FUZZ_OPS(FUZZ_RUN)
 void program_run(void);                            /* does not return if a rule is broken */
 extern KC_ATOMIC(uint64_t) programs_run, progress; /* operations */
 extern double hang_limit;                          /* seconds */
-void programs_begin(void);                         /* once in a process: the watchdog */
+void shuffle_memory(uint64_t seed);
+void programs_begin(void); /* once in a process: the watchdog */
 
 #endif

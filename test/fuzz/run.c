@@ -116,6 +116,25 @@ static void check_memory(int64_t before)
                (long long)kc_load_relaxed(&allocated));
 }
 
+/* Free blocks are handed out in another order from now on: what is older has any address. */
+void shuffle_memory(uint64_t seed)
+{
+    enum { BLOCKS = 100 };
+    kc_deferred_t *d[BLOCKS];
+    kc_sched_t *s;
+
+    MUST(kc_sched_create(&(kc_sched_opts_t){ .workers = KC_NO_WORKERS }, &s) == 0);
+    for (int i = 0; i < BLOCKS; i++)
+        MUST(kc_promise(&(kc_launch_opts_t){ .sched = s }, &d[i]) == 0);
+    for (int left = BLOCKS; left > 0; left--) {
+        int i = (int)(fuzz_random(&seed) % (uint64_t)left);
+        MUST(kc_promise_complete(d[i], 0, NULL) == 0);
+        kc_deferred_release(d[i]);
+        d[i] = d[left - 1];
+    }
+    MUST(kc_sched_destroy(s) == 0);
+}
+
 /* ---- the conductor -------------------------------------------------------------------------- */
 
 /* Ends every wait that has no deadline. */
