@@ -213,8 +213,11 @@ static void run_now(kc_job_t *j)
     if (rc == 0) {
         kc__worker_run_now(t, co, j->task.co);
         kc__wait_charge(kc__thread(), co); /* it went on before all who were ready */
-    } else if (rc == -ENOMEM)
+    } else if (rc == -ENOMEM) {
         kc__worker_no_stack(t->worker, &j->task, true); /* it starts as soon as there is one */
+    } else if (rc == -EBUSY) {
+        kc__task_submit(&j->task); /* it ends unstarted, on the thread's own stack */
+    }
 }
 
 /* A child of the current job, with all defaults. As kc_async_job. */

@@ -694,6 +694,20 @@ IN_A_JOB(the_terminate_of_an_outside_signal_cancels_what_was_launched_with_it)
     return 0;
 }
 
+IN_VIRTUAL_TIME(what_is_launched_now_and_must_not_start_ends_without_a_dispose_too)
+{
+    kc_signal_t *signal = kc_signal_create(0);
+
+    CHECK(signal != NULL);
+    kc_signal_emit(signal, KC_SIG_TERMINATE);
+    kc_job_t *j =
+        launch(never, NULL, &(kc_launch_opts_t){ .flags = KC_JOB_NOW, .signal = signal });
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    ended(j, KC_JOB_CANCELLED, -ECANCELED);
+    kc_signal_release(signal);
+    return 0;
+}
+
 static void *asks_for_the_signal(void *arg)
 {
     kc_signal_t *signal = kc_job_signal(arg);
