@@ -217,9 +217,9 @@ static bool needs_notice(const kc_job_t *j, uint64_t word)
            kc_load_acquire(&j->task.worker) != kc__worker(); /* X1 */
 }
 
-/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. The body
- * is stopped before handlers run: they may take in what was sent to this thread, and then a body
- * that may migrate is no longer where it was when it was decided whether it needs a notice. */
+/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. The
+ * body is stopped before handlers run: they may take in what was sent to this thread, and then a
+ * body that may migrate is no longer where it was when it was decided whether it needs a notice. */
 static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, bool notice)
 {
     uint32_t flags = kc__job_flags(j);

@@ -82,14 +82,6 @@ bool kc__job_hold(kc_job_t *j)
     return true;
 }
 
-void kc__root_hold(kc_job_t *root)
-{
-    uint64_t seen = kc__job_lock(root);
-
-    kc__root_arrive(root);
-    kc__job_unlock_to(root, seen + 1);
-}
-
 /* ---- memory --------------------------------------------------------------------------------- */
 
 kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)

@@ -229,9 +229,6 @@ KC_INLINE void kc__job_created(kc_sched_t *s, kc_job_t *j, int64_t at)
 /* One more in the count, if it is not terminal. */
 bool kc__job_hold(kc_job_t *j);
 
-/* The same of a root, which is there as long as its scheduler. */
-void kc__root_hold(kc_job_t *root);
-
 /* One less in the count; ends the job if it was the last. clear: bits of the word to clear. */
 void kc__job_release(kc_job_t *j, uint64_t clear);
 

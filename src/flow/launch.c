@@ -8,7 +8,7 @@
  * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
  *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
  */
-#include "flow/job.h"
+#include "flow/root.h"
 #include "flow/signal.h"
 
 #include <errno.h>
@@ -309,8 +309,8 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
 
 /* ---- groups, promises, leases --------------------------------------------------------------- */
 
-/* The thread that keeps the time of a job without a body, and ends it if it fails: not the caller's,
- * which may compute for long. */
+/* The thread that keeps the time of a job without a body, and ends it if it fails: not the
+ * caller's, which may compute for long. */
 static kc_worker_t *who_looks_after(kc_sched_t *s)
 {
     const kc_worker_t *me = kc__worker();

@@ -33,6 +33,15 @@ KC_INLINE void kc__root_arrive(kc_job_t *root)
     kc_store_release(&root->arrived, kc_load_relaxed(&root->arrived) + 1); /* R5 */
 }
 
+/* One more in the count of a root, which is there as long as its scheduler. */
+KC_INLINE void kc__root_hold(kc_job_t *root)
+{
+    uint64_t seen = kc__job_lock(root);
+
+    kc__root_arrive(root);
+    kc__job_unlock_to(root, seen + 1);
+}
+
 /* The first pass: the root counts nothing but itself. Adds what has come to it so far. */
 KC_INLINE bool kc__root_is_empty(const kc_job_t *root, uint64_t *arrived)
 {

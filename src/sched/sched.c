@@ -519,7 +519,7 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
         set_clock(s, now);
     once_more(s);
     kc_or_relaxed(&s->main->care, KC_CARE_ONCE);
-    kc__worker_run_inbox(s->main);
+    kc__worker_take_inbox(s->main);
     kc__hub_start_due(s->hub, now);
     do
         kc__worker_run_ready(s->main);
@@ -622,7 +622,7 @@ int kc_sched_destroy(kc_sched_t *s)
     if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)
         kc__sight.unwatch(s);
     stop_threads(s, s->workers);
-    kc__worker_run_inbox(s->main); /* timers that were no longer wanted */
+    kc__worker_take_inbox(s->main); /* timers that were no longer wanted */
     while (kc__worker_cool(s->main, KC_COOL_NOW))
         ;
     t->stacks.lazy = false;

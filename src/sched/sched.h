@@ -413,8 +413,34 @@ bool kc__worker_search(kc_worker_t *w);
 /* It will run something, or stop: no longer counts as one that searches. */
 void kc__worker_stop_searching(kc_worker_t *w);
 
-/* Takes in what other threads have sent. */
-void kc__worker_run_inbox(kc_worker_t *w);
+/* Takes in what other threads have sent. True: something. */
+bool kc__worker_take_inbox(kc_worker_t *w);
+
+/* True: the thread is on its own stack, not on that of a coroutine. */
+KC_INLINE bool kc__worker_on_own_stack(void)
+{
+    const kc_thread_t *t = kc__thread();
+
+    return t->current == t->root;
+}
+
+/* On its own stack: reads the messages that were put off until then; takes the timers that are due.
+ * True: something was. */
+void kc__worker_read_put_off(kc_worker_t *w);
+bool kc__worker_take_due(kc_worker_t *w);
+
+/* On another stack: is there something of that kind? Plans the next look. */
+bool kc__worker_is_wanted_there(kc_worker_t *w);
+
+enum { KC_LOOK_EVERY = 64 }; /* turns: one that looks at everything, whatever the time is */
+
+/* The next turn looks at everything. */
+KC_INLINE bool kc__worker_is_look_due(const kc_worker_t *w, uint64_t turn)
+{
+    return kc_unlikely(turn % KC_LOOK_EVERY == 0) ||
+           (kc_unlikely(turn >= w->look_turn) &&
+            (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks));
+}
 
 /* Runs what is ready here until nothing is. True: something ran. */
 bool kc__worker_run_ready(kc_worker_t *w);
@@ -520,8 +546,8 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w);
  * what is for any worker. */
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
-/* The caller's body is over: `to`, which may be the thread's own stack, or, if that is NULL, what is
- * ready goes on, and buries it. */
+/* The caller's body is over: `to`, which may be the thread's own stack, or, if that is NULL, what
+ * is ready goes on, and buries it. */
 _Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to);
 
 /*

@@ -275,7 +275,7 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     if (out)
         *out = t;
     if (kc__worker() == s->main) {
-        kc__worker_run_inbox(s->main); /* what others have made before comes before */
+        kc__worker_take_inbox(s->main); /* what others have made before comes before */
         kc__timers_add(&s->hub->timers, &t->timer, due);
         kc__worker_hear_of(s->main, due);
         kc__sched_rearm(s);

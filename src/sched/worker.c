@@ -5,8 +5,7 @@
  *
  * WHAT     A coroutine that suspends takes the next one off its thread's queue and switches
  *          straight to it; the thread's own stack is visited only when nothing is ready. What
- *          other threads have for this one, woken coroutines and tasks to start, comes through one
- *          inbox.
+ *          other threads have for this one comes through one inbox (inbox.c).
  *
  * SHAPE    ready   coroutines that have started and may run; this thread's alone, no atomics
  *          fresh   tasks that must start on this thread, in order of submission
@@ -28,9 +27,6 @@
  *          means there that this is one.
  *
  * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
- *          W1  taken           cas_acq_rel    W2          one at a time empties the injector, or a
- *                                                         list of offers
- *          W2  taken           store_release  W1
  *          W3  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
  *                                                         left behind
  *
@@ -45,10 +41,7 @@
 #include <errno.h>
 
 enum {
-    LOOK_EVERY = 64, /* turns: one that looks at everything */
-    STALL = 100,     /* ms: no turn takes longer, but for bad programs */
-    LOOK_TICKS = 1000000,
-    FRESH_EVERY = 8, /* one that begins with what has not started */
+    FRESH_EVERY = 8, /* turns: one that begins with what has not started */
     OLDEST_EVERY = 16,
     HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
     NEAR = 2048,   /* ... in some cache */
@@ -93,201 +86,6 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
     if (w->ready.count > HERE)
         fetch_ahead(w->ready.head, w->ready.count > NEAR);
     return kc_container_of(block, kcoro_t, block);
-}
-
-/* ---- sending -------------------------------------------------------------------------------- */
-
-void kc__worker_send(kc_worker_t *w, kc_block_t *block)
-{
-    kc__worker_check_process(w);
-    if (kc__mpsc_push(&w->inbox, &block->link))
-        kc__worker_wake(w);
-}
-
-kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where)
-{
-    if (where == KC_MAIN || s->workers == 0)
-        return s->main;
-    return where == KC_WORKER ? NULL : s->worker[where - KC_WORKER_AT(0)];
-}
-
-void kc__task_submit(kc_task_t *task)
-{
-    kc_sched_t *s = kc__task_sched(task);
-    kc_worker_t *me = kc__worker();
-    kc_worker_t *to = kc__sched_place(s, task->where);
-
-    kc__sched_check_process(s);
-    if (me && me->sched == s && (to == me || (!to && me->works))) {
-        kc__worker_keep_fresh(me, task);
-        kc__worker_tell_host(me);
-        if (!to)
-            kc__sched_wake_any(s);
-    } else if (to) {
-        kc__worker_send(to, &task->block);
-    } else {
-        kc__mpsc_push(&s->injector, &task->block.link);
-        kc__sched_wake_any(s);
-    }
-}
-
-/* ---- what comes in ------------------------------------------------------------------------- */
-
-static bool on_own_stack(void)
-{
-    const kc_thread_t *t = kc__thread();
-
-    return t->current == t->root;
-}
-
-/* True: it is ready here, and may migrate. */
-static bool take_block(kc_worker_t *w, kc_block_t *block)
-{
-    uint32_t magic = kc_load_relaxed(&block->magic);
-
-    if (magic == KC_CORO_MAGIC) {
-        kcoro_t *co = kc_container_of(block, kcoro_t, block);
-        bool migrates = kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES;
-        if (migrates && kc__task_host.move(co, NULL))
-            return false;
-        make_ready(w, co);
-        return migrates;
-    }
-    if (magic == KC_TOKEN_MAGIC)
-        kc__hub_take(w->sched->hub, block);
-    else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
-             !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
-        kc__worker_keep_fresh(w, kc_container_of(block, kc_task_t, block));
-    else if (on_own_stack())
-        kc__task_host.message(block);
-    else
-        kc__worker_read_later(w, block);
-    return false;
-}
-
-void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
-{
-    kc__queue_push(&w->own_stack, block);
-    w->look_turn = w->look_ticks = 0;
-}
-
-/* On its own stack: what was put off until then. */
-static void read_put_off(kc_worker_t *w)
-{
-    w->wanted = false;
-    for (kc_block_t *block; (block = kc__queue_pop(&w->own_stack)) != NULL;)
-        kc__task_host.message(block);
-}
-
-static bool take_inbox(kc_worker_t *w)
-{
-    kc_mpsc_node_t *node = kc__mpsc_take_all(&w->inbox);
-    bool any = node != NULL, migrants = false;
-
-    while (node) {
-        kc_block_t *block = kc_container_of(node, kc_block_t, link);
-        node = node->next;
-        migrants |= take_block(w, block);
-    }
-    if (kc_unlikely(migrants))
-        kc__spread_share(w); /* before the first of them computes */
-    return any;
-}
-
-size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_t) * taken)
-{
-    uint32_t free = 0;
-    size_t n = 0;
-
-    if (kc__mpsc_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* W1 */
-        return 0;
-    kc_mpsc_node_t *node = kc__mpsc_take_all(from);
-    kc_store_release(taken, 0); /* W2 */
-    for (; node; n++) {
-        kc_mpsc_node_t *after = node->next;
-        kc__worker_keep_fresh(
-            w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
-        node = after;
-    }
-    return n;
-}
-
-bool kc__worker_take_injector(kc_worker_t *w)
-{
-    return kc__worker_take_shared(w, &w->sched->injector, &w->sched->injector_taken) > 0;
-}
-
-/* Timers are looked at in every turn if one may be due when the next turn ends, which no clock
- * tells before: as long as that is far away, now and then (S15). Virtual time stands still while
- * coroutines run. */
-static void plan_look(kc_worker_t *w, kc_time_t now, kc_time_t due)
-{
-    kc_sched_t *s = w->sched;
-
-    if (kc_unlikely(w == s->main && s->deadline > 0 && s->deadline < due)) {
-        due = s->deadline;
-        now = kc_now();
-    }
-    w->look_due = due;
-    w->look_turn = UINT64_MAX;
-    w->look_ticks = 0;
-    if (due == KC_FOREVER || s->virtual_time)
-        return;
-    kc_time_t left = due > now ? due - now : 0, turns = left / KC_MS(STALL);
-    w->look_turn = kc__worker_next_turn(w) + (turns < LOOK_EVERY ? (uint64_t)turns : LOOK_EVERY);
-    if (turns <= 1)
-        w->look_ticks = kc__os_ticks() + (uint64_t)(left < LOOK_TICKS ? left : LOOK_TICKS);
-}
-
-/* The next turn looks at everything. */
-KC_INLINE bool is_look_due(const kc_worker_t *w, uint64_t turn)
-{
-    return kc_unlikely(turn % LOOK_EVERY == 0) ||
-           (kc_unlikely(turn >= w->look_turn) &&
-            (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks));
-}
-
-/* Not on its own stack: there is something to be done there. */
-static bool is_wanted_there(kc_worker_t *w)
-{
-    if (w->own_stack.head)
-        return true;
-    kc_time_t due = kc__worker_next_due(w), now = due == KC_FOREVER ? 0 : kc_now();
-    plan_look(w, now, due);
-    return due <= now;
-}
-
-/* On its own stack. */
-static bool take_due(kc_worker_t *w)
-{
-    kc_sched_t *s = w->sched;
-    bool any = false, timed = w == s->main && s->follow_clock && kc__hub_any(s->hub);
-    kc_timer_t *timer;
-
-    if (kc__timers_count(&w->alarms) == 0 && !timed) {
-        plan_look(w, 0, KC_FOREVER);
-        return false;
-    }
-    kc_time_t now = kc_now();
-    for (; (timer = kc__timers_pop(&w->alarms, now)); any = true) {
-        kc_alarm_t *alarm = kc_container_of(timer, kc_alarm_t, timer);
-        kc__worker_count(w, KC_COUNT_TIMERS);
-        alarm->ring(alarm);
-    }
-    if (any)
-        kc__spread_share(w); /* before the first of them computes */
-    any = (timed && kc__hub_start_due(s->hub, now)) || any;
-    plan_look(w, now, kc__worker_next_due(w));
-    return any;
-}
-
-kc_time_t kc__worker_next_due(kc_worker_t *w)
-{
-    kc_time_t due = kc__timers_next(&w->alarms), timed = KC_FOREVER;
-
-    if (w == w->sched->main && w->sched->follow_clock)
-        timed = kc__hub_next_due(w->sched->hub);
-    return due < timed ? due : timed;
 }
 
 /* ---- which one is next --------------------------------------------------------------------- */
@@ -426,7 +224,7 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
 {
     kc__worker_cool(w, KC_COOL_BUSY);
     if (own)
-        take_due(w);
+        kc__worker_take_due(w);
     kc__spread_share(w);
     if (w->works)
         kc__spread_take_back(w);
@@ -435,24 +233,24 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
     if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
     kc__worker_take_lacking(w);
-    return !kc__worker_stopped(w) && (own || !is_wanted_there(w));
+    return !kc__worker_stopped(w) && (own || !kc__worker_is_wanted_there(w));
 }
 
 /* The same when there is more to it than to take the next one. */
 static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = turn % FRESH_EVERY == 0, own = on_own_stack();
+    bool fresh_first = turn % FRESH_EVERY == 0, own = kc__worker_on_own_stack();
     kcoro_t *co;
 
     kc__worker_check_process(w);
     if (!kc__mpsc_empty(&w->inbox))
-        take_inbox(w);
+        kc__worker_take_inbox(w);
     if (!kc__mpsc_empty(&w->offers) && w->works)
         kc__spread_take(w);
     if (own)
-        read_put_off(w);
-    if (is_look_due(w, turn) && !look_around(w, own))
+        kc__worker_read_put_off(w);
+    if (kc__worker_is_look_due(w, turn) && !look_around(w, own))
         return NULL;
     do {
         if (kc_unlikely(kc__worker_cares(w, KC_CARE_ORACLE))) {
@@ -466,7 +264,7 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
         if (!own)
             return NULL;
         /* What was cancelled before it could start has ended just now, and may have woken one. */
-    } while (take_inbox(w) || take_due(w) || w->ready.head);
+    } while (kc__worker_take_inbox(w) || kc__worker_take_due(w) || w->ready.head);
     return NULL;
 }
 
@@ -483,7 +281,8 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
     uint64_t turn = kc__worker_next_turn(w);
     bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) && kc__worker_has_fresh(w);
 
-    return kc_likely(!fresh_first) && is_quiet(w, care) && kc_likely(!is_look_due(w, turn));
+    return kc_likely(!fresh_first) && is_quiet(w, care) &&
+           kc_likely(!kc__worker_is_look_due(w, turn));
 }
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
@@ -577,7 +376,7 @@ static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
     bool quick = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
-                 kc_likely(!is_look_due(w, kc__worker_next_turn(w)));
+                 kc_likely(!kc__worker_is_look_due(w, kc__worker_next_turn(w)));
     kc_task_t *task = quick ? pop_fresh(w) : NULL;
     kcoro_t *run = task ? start(w, task) : NULL;
 
@@ -670,7 +469,8 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
 
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
-    if (w->ready.head || is_look_due(w, kc__worker_next_turn(w)) || !kc__mpsc_empty(&w->inbox) ||
+    if (w->ready.head || kc__worker_is_look_due(w, kc__worker_next_turn(w)) ||
+        !kc__mpsc_empty(&w->inbox) ||
         kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS) ||
         !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
@@ -785,11 +585,6 @@ bool kc__worker_is_between(void)
     return t->worker && t->worker->between && t->current != t->root;
 }
 
-void kc__worker_run_inbox(kc_worker_t *w)
-{
-    take_inbox(w);
-}
-
 bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
@@ -817,7 +612,7 @@ void *kc__worker_main(void *arg)
         kc__worker_sleep(w, kc__worker_next_due(w));
     }
     kc__worker_stop_searching(w);
-    take_inbox(w); /* alarms that were no longer wanted */
+    kc__worker_take_inbox(w); /* alarms that were no longer wanted */
     kc__worker_cool(w, KC_COOL_IDLE);
     t->stacks.lazy = false;
     t->worker = NULL;

@@ -159,9 +159,10 @@ void kc__worker_wake(kc_worker_t *w)
     (void)w;
 }
 
-void kc__worker_run_inbox(kc_worker_t *w)
+bool kc__worker_take_inbox(kc_worker_t *w)
 {
     (void)w;
+    return false;
 }
 
 /* A run: what the layer above makes of a task. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * handler_test.c - what the library calls by itself: a dispose (J28), which has a job and a stack of
- * its own, and handlers, which run as nobody's body on the thread's own stack (S16).
+ * handler_test.c - what the library calls by itself: a dispose (J28), which has a job and a stack
+ * of its own, and handlers, which run as nobody's body on the thread's own stack (S16).
  */
 #include "job_kit.h"
 
