@@ -496,10 +496,9 @@ static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
     return held;
 }
 
-/* j, which is locked and has failed, is about to fail its parent, but not here, on the stack of the
- * next coroutine: its thread does it on its own. Mostly that is foreseen, see kc__job_tells. Not if
- * that would keep another scheduler open. */
-static bool is_put_off(kc_job_t *j, const kc_sched_t *held)
+/* j, which is locked and has failed, would fail its parent here, on the stack of the next one:
+ * then its thread does it later, on its own. Mostly that is foreseen (kc__job_tells). */
+static bool put_off_end(kc_job_t *j, const kc_sched_t *held)
 {
     if (kc_likely(!(kc__job_word(j) & KC_WORD_FAILED)) || held || !kc__worker_is_between())
         return false;
@@ -515,7 +514,7 @@ static void job_end(kc_job_t *j, uint64_t done)
     kc_sched_t *held = NULL;
 
     for (bool more = true; more; done = 0) {
-        if (!done && is_put_off(j, held))
+        if (!done && put_off_end(j, held))
             break;
         kc_link_t *claimed = done ? NULL : seal(j, &done);
         kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -759,10 +758,10 @@ void kc_job_release(kc_job_t *j)
 
 void kc_job_drop(kc_job_t *j)
 {
-    if (!j)
-        return;
-    kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
-    kc__job_give_up(j);
+    if (j) {
+        kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
+        kc__job_give_up(j);
+    }
 }
 
 kc_job_state_t kc_job_state(const kc_job_t *j)
