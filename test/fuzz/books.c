@@ -241,8 +241,8 @@ bool may_be_cancelled(const struct place *p)
 {
     if (sabotage == BREAK_FALSE_CANCEL)
         return false;
-    if (kc_load_relaxed(&prog.shutdown))
-        return true;
+    if (kc_load_relaxed(&prog.shutdown) || prog.faults)
+        return true; /* faults: a child that gets no stack may fail it */
     if (kc_load_relaxed(&p->own->forbids) && has_cause(p->own))
         return true; /* a child's failure reaches its scopes all the same */
     for (struct node *n = p->at; n; n = above(n)) {

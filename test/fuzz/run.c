@@ -46,8 +46,10 @@ static void nap(long ns)
  * threads, which is kept for the next ones, is larger than what jobs, channels and timers need. */
 enum { SMALL = 400 };
 void *__real_kc__alloc(size_t size);
+void *__real_kc__alloc_aligned(size_t align, size_t size);
 void __real_kc__free(void *p);
 void *__wrap_kc__alloc(size_t size);
+void *__wrap_kc__alloc_aligned(size_t align, size_t size);
 void __wrap_kc__free(void *p);
 
 static bool is_small(void *p)
@@ -61,6 +63,12 @@ void *__wrap_kc__alloc(size_t size)
 
     kc_add_relaxed(&allocated, is_small(p));
     return p;
+}
+
+/* Of stacks and schedulers: never small. */
+void *__wrap_kc__alloc_aligned(size_t align, size_t size)
+{
+    return __real_kc__alloc_aligned(align, size < SMALL ? SMALL : size);
 }
 
 void __wrap_kc__free(void *p)
