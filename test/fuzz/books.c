@@ -21,14 +21,14 @@ const char *const op_name[OP_KINDS] = {
 #undef FUZZ_TEXT
 };
 
-static _Thread_local const struct place *last_place;
+static _Thread_local int last_node; /* not its place, whose stack may be gone */
 static _Thread_local const struct op *last_op;
 static pthread_mutex_t breaking = PTHREAD_MUTEX_INITIALIZER;
 
 /* Out of line, as is what reads them: a coroutine may go on in another thread. */
 void stands_at(const struct place *p, const struct op *op)
 {
-    last_place = p;
+    last_node = p->own->index;
     last_op = op;
 }
 
@@ -46,9 +46,9 @@ void broken(const char *file, int line, const char *format, ...)
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);
-    if (last_place && last_op)
+    if (last_op)
         fprintf(stderr, " (at or after operation %d, %s, of node %d)", (int)(last_op - prog.op),
-                op_name[last_op->what], last_place->own->index);
+                op_name[last_op->what], last_node);
     fprintf(stderr, "\n");
     program_print(stderr);
     fflush(NULL);
