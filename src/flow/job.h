@@ -280,19 +280,18 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 
-/* j, whose body ends now, has failed, or is the last that a job above waits for which has: others
- * may hear of its end. */
+/* j, whose body ends now, ends with it, and so does a job above that has failed, or j has: others
+ * may hear of that. */
 KC_INLINE bool kc__job_tells(const kc_job_t *j)
 {
     uint64_t word = kc__job_word(j);
 
-    while (kc_likely(!(word & KC_WORD_FAILED))) {
+    for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
+        if (kc_unlikely(word & KC_WORD_FAILED))
+            return true;
         j = j->parent;
-        word = kc__job_word(j);
-        if (kc_likely((word & KC_WORD_COUNT) != 1))
-            return false;
     }
-    return true;
+    return false;
 }
 
 /* An end that was put off until its thread is on its own stack. */

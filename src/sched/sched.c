@@ -301,7 +301,8 @@ static void pump_begin(kc_sched_t *s)
     uint32_t looks = 0;
 
     s->pumping = true;
-    s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
+    if (!s->virtual_time)
+        s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
     kc_store_relaxed(&s->main->due, 0);
     if (!kc_load_relaxed(&s->outside))
         return;
