@@ -39,7 +39,7 @@ enum {
     CHUNK_BLOCKS = CHUNK_SIZE / KC_BLOCK_SIZE,
     FIRST_BLOCK = 32, /* before it is the header: a page, which stays */
     PAGES = CHUNK_SIZE / 4096,
-    KEPT = 64,             /* batches of a kind that a pool keeps for good */
+    KEPT = 256,            /* batches of a kind that a pool keeps for good */
     COOL_AT_ONCE = 16,     /* batches */
     COOL_AFTER = 20000000, /* ns: the next burst may come soon                           */
     COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do */

@@ -491,6 +491,20 @@ bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
     return news & MARKED_FIRST;
 }
 
+bool kc_job_cancel(kc_job_t *j, int reason)
+{
+    kc__sched_check_process(kc__job_sched(kc__job_live("kc_job_cancel", j)));
+    return kc__job_cancel(j, reason ? reason : -ECANCELED, KC_BY_REQUEST);
+}
+
+void kc_job_drop(kc_job_t *j)
+{
+    if (j) {
+        kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
+        kc__job_give_up(j);
+    }
+}
+
 void kc__job_fail(kc_job_t *j, int code, bool child)
 {
     kc__job_cancel(j, code, child ? KC_BY_CHILD : KC_BY_BODY);

@@ -680,22 +680,32 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     return w->co;
 }
 
+/* The same for one that needs more than that. done: as job_end says; word: of j. */
+static KC_NOINLINE void end_on_next_stack(kc_job_t *j, uint64_t word, uint64_t done)
+{
+    kc_worker_t *w = kc__worker();
+
+    w->between = true;
+    if (word & KC_WORD_BODY)
+        kc__job_release(j, KC_WORD_BODY);
+    else
+        job_end(j, done);
+    w->between = false;
+}
+
 void kc__job_body_gone(kc_job_t *j)
 {
-    uint64_t word = kc__job_word(j);
+    uint64_t word = kc__job_word(j), done = 0;
 
-    if (word & KC_WORD_BODY) {
-        kc__job_release(j, KC_WORD_BODY);
-    } else if (kc_likely(!j->waiters && is_simple(j))) {
-        uint64_t done = outcome(j, word);
+    if (kc_likely(!(word & KC_WORD_BODY) && !j->waiters && is_simple(j))) {
+        done = outcome(j, word);
         kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | done);
-        if (kc_likely(end_quickly(j, done)))
+        if (kc_likely(end_quickly(j, done))) {
             kc__job_unref(j);
-        else
-            job_end(j, done);
-    } else {
-        job_end(j, 0);
+            return;
+        }
     }
+    end_on_next_stack(j, word, done);
 }
 
 void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
@@ -756,14 +766,6 @@ void kc_job_release(kc_job_t *j)
         kc__job_give_up(kc__job_live("kc_job_release", j));
 }
 
-void kc_job_drop(kc_job_t *j)
-{
-    if (j) {
-        kc_job_cancel(kc__job_live("kc_job_drop", j), 0);
-        kc__job_give_up(j);
-    }
-}
-
 kc_job_state_t kc_job_state(const kc_job_t *j)
 {
     uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* J5 */
@@ -791,10 +793,4 @@ const char *kc_job_name(const kc_job_t *j)
     kc_job_ext_t *ext = kc__job_ext_of(kc__job_live("kc_job_name", j));
 
     return ext ? ext->name : "";
-}
-
-bool kc_job_cancel(kc_job_t *j, int reason)
-{
-    kc__sched_check_process(kc__job_sched(kc__job_live("kc_job_cancel", j)));
-    return kc__job_cancel(j, reason ? reason : -ECANCELED, KC_BY_REQUEST);
 }

@@ -21,7 +21,7 @@
 
 enum {
     SPINS = 200,
-    DEQUE_KEPT = 8192, /* tasks that the array of an empty deque has room for, at most */
+    DEQUE_KEPT = 32768, /* tasks that the array of an empty deque has room for, at most */
 };
 
 /* ---- waking --------------------------------------------------------------------------------- */

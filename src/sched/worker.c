@@ -501,9 +501,7 @@ static void bury(void *arg)
 
     kc__worker_count(t->worker, KC_COUNT_BURIED);
     kc__worker_forget(t->worker, task);
-    t->worker->between = true;
     kc__task_host.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
-    t->worker->between = false;
     kc__coro_task_end(t, co);
 }
 

@@ -55,6 +55,19 @@ void broken(const char *file, int line, const char *format, ...)
     _exit(3);
 }
 
+bool broken_or_over(void)
+{
+    if (pthread_mutex_trylock(&breaking) != 0)
+        return true;
+    pthread_mutex_unlock(&breaking);
+    return false;
+}
+
+void programs_end(void)
+{
+    pthread_mutex_lock(&breaking); /* for good: ThreadSanitizer takes a second to exit */
+}
+
 struct node *node_at(int index)
 {
     return index < 0 ? NULL : &prog.node[index];

@@ -138,6 +138,7 @@ static int in_child(void (*run)(void))
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         run();
+        programs_end();
         fflush(NULL);
         exit(0);
     }

@@ -349,5 +349,7 @@ extern KC_ATOMIC(uint64_t) programs_run, progress; /* operations */
 extern double hang_limit;                          /* seconds */
 void shuffle_memory(uint64_t seed);
 void programs_begin(void); /* once in a process: the watchdog */
+void programs_end(void);   /* nothing is found any more */
+bool broken_or_over(void);
 
 #endif

@@ -235,11 +235,11 @@ static void *watchdog_main(void *arg)
 
     for (;;) {
         nap(50000000);
-        uint64_t now = kc_load_relaxed(&programs_run) + kc_load_relaxed(&progress);
+        uint64_t now = kc_load_acquire(&programs_run) + kc_load_relaxed(&progress);
         if (now != seen)
             since = seconds();
         seen = now;
-        if (seconds() - since < hang_limit * 1.5)
+        if (seconds() - since < hang_limit * 1.5 || broken_or_over())
             continue;
         alarm(10); /* should the dump hang too */
         const char *who = who_could_go_on();
@@ -423,6 +423,7 @@ void program_run(void)
                              .flags = prog.sched_flags,
                              .seed = prog.is_virtual ? prog.seed | 1 : 0 };
 
+    kc_store_release(&programs_run, kc_load_relaxed(&programs_run)); /* the watchdog may look */
     set_up();
     if (prog.uses_run) {
         int rc = kc_run(root_main, &prog.node[0], &opts), code = 0;

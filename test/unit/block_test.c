@@ -119,7 +119,7 @@ TEST(an_address_is_a_blocks_or_not)
 
 /* ---- pages that go back --------------------------------------------------------------------- */
 
-enum { MANY = 30000 };
+enum { MANY = 120000 };
 
 static kc_block_t *many[MANY];
 
