@@ -183,7 +183,8 @@ KC_API const char *kc_job_name(const kc_job_t *j);
  *
  * Context: anywhere; a plain thread blocks.  Suspends: yes.
  * Cancel: -ECANCELED: at once and j goes on; or, if j is below the job that was cancelled, so that
- *         the cancel reaches it too, when it has ended.
+ *         the cancel reaches it too, when it has ended. But of one that has ended, or whose failure
+ *         is why the caller was cancelled, it returns the result all the same.
  * Returns: 0: COMPLETED; its code: FAILED; its reason: CANCELLED; -EDEADLK: j is the caller's own
  *          job or one above it; -EINVAL: j is NULL. kc_job_join_until: -ETIMEDOUT also if it goes
  *          on at the deadline.

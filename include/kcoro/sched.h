@@ -162,7 +162,9 @@ KC_API kc_sched_t *kc_sched_current(void);
 KC_API int kc_worker_index(void);
 
 /*
- * Lets the others run that are ready on this thread.
+ * Lets the others run that are ready on this thread, and starts what has not started: as long as
+ * there are tasks that this thread may start, every second yield of a coroutine at the latest
+ * starts one of them.
  *
  * Context: anywhere; outside jobs it does nothing.  Suspends: yes.
  * Cancel: -ECANCELED, also if the cancel comes while it is queued.

@@ -287,8 +287,8 @@ KC_INLINE bool kc__job_tells(const kc_job_t *j)
     uint64_t word = kc__job_word(j);
 
     for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        if (kc_unlikely(word & KC_WORD_FAILED))
-            return true;
+        if (kc_unlikely((word & KC_WORD_FAILED) || (kc__job_flags(j) & KC_JOB_GUEST)))
+            return true; /* and what a guest has left is another scheduler's to hear of */
         j = j->parent;
     }
     return false;

@@ -91,9 +91,14 @@ static KC_NOINLINE void join_firmly(kc_job_t *j)
         (void)kc__wait_commit(&w, KC_FOREVER);
 }
 
-/* The caller was cancelled. What is below it is too, and is waited for (J6). */
-static int join_cancelled(kc_job_t *j, kcoro_t *co)
+/* The caller was cancelled. If j has failed, that may be why: then it gets the code. What is below
+ * the caller is cancelled too, and is waited for (J6). word: of j. */
+static KC_NOINLINE int join_cancelled(kc_job_t *j, kcoro_t *co, uint64_t word)
 {
+    if (has_failed(word)) {
+        join_firmly(j);
+        return kc__job_result(j);
+    }
     if (is_below(j, cancelled_top(kc__job_of(co->task))))
         join_firmly(j);
     return kc__job_cancelled_here(co);
@@ -105,27 +110,26 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     kcoro_t *co = kc__task_coroutine(t->current);
     kc_wait_t w;
 
+    uint64_t word = kc_load_acquire(&j->task.word); /* V1 */
+    if (word & KC_WORD_DONE)
+        return kc__job_result(
+            j); /* also in a job that is cancelled: there is nothing to wait for */
     if (co && is_above(j, kc__job_of(co->task)))
         return -EDEADLK;
-    if (kc_unlikely(!co) && !(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
+    if (kc_unlikely(!co))
         kc__sched_check_process(kc__job_sched(j));
-    if (co && kc_unlikely(kc__job_stopped(kc__job_of(co->task))))
-        return join_cancelled(j, co);
-    if (kc_load_acquire(&j->task.word) & KC_WORD_DONE) /* V1 */
-        return kc__job_result(j);
+    else if (kc_unlikely(kc_load_acquire(&co->task->word) & KC_WORD_STOP)) /* V1 */
+        return join_cancelled(j, co, kc__word_seen(&j->task));
     kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN, j);
     if (!enqueue(t, j, &w))
         return kc__job_result(j);
     int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))
         return kc__job_result(j);
-    uint64_t word = dequeue(j, &w);
+    word = dequeue(j, &w);
     if (rc != -ECANCELED || !co) /* only bodies are cancelled */
         return rc;
-    if (!has_failed(word))
-        return join_cancelled(j, co);
-    join_firmly(j);
-    return kc__job_result(j);
+    return join_cancelled(j, co, word);
 }
 
 KC_AFTER_SWITCH int kc_job_join(kc_job_t *j)

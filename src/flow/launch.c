@@ -212,7 +212,9 @@ static void run_now(kc_job_t *j)
     int rc = kc__task_host.start(&j->task);
     if (rc == 0) {
         kc__worker_run_now(t, co, j->task.co);
-        kc__wait_charge(kc__thread(), co); /* it went on before all who were ready */
+        kc_thread_t *here = kc__thread();
+        here->worker->launcher = NULL;
+        kc__wait_charge(here, co); /* it went on before all who were ready */
     } else if (rc == -ENOMEM) {
         kc__worker_no_stack(t->worker, &j->task, true); /* it starts as soon as there is one */
     } else if (rc == -EBUSY) {

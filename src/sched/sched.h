@@ -167,6 +167,7 @@ struct kc_worker {
     kc_time_t look_due;   /* O  when the first timer is due, as last heard                 */
     kc_queue_t own_stack; /* O  messages to be read on the thread's own stack             */
     struct kc_call call;  /* O  what is to run there now; its fn is NULL: nothing          */
+    kcoro_t *launcher;    /* O  of a child that runs now, until that stops; NULL: none     */
     bool wanted;          /* O  a task is to end unstarted, on the thread's own stack      */
     bool between;         /* O  one stack has been left, and the next one not entered      */
     int index;            /* I  0...workers-1, or KC_MAIN                                  */

@@ -17,8 +17,9 @@
  *          that there is such goes there, and not straight to the next one. Nothing of it is done
  *          in the name, and on the stack, of who happens to leave (S16).
  *
- *          next: ready, but every FRESH_EVERYth turn a task that has not started; of the deque
- *          every OLDEST_EVERYth time the oldest, if others have come meanwhile. So nothing that is
+ *          next: ready, but every FRESH_EVERYth turn, and after a yield every second one, a task
+ *          that has not started; of the deque every OLDEST_EVERYth time the oldest, if others have
+ *          come meanwhile. So nothing that is
  *          ready waits for more than a bounded number of switches: not for those that keep
  *          yielding, waking each other, or spawning.
  *
@@ -42,6 +43,7 @@
 
 enum {
     FRESH_EVERY = 8, /* turns: one that begins with what has not started */
+    YIELD_EVERY = 2, /* ... of those that begin with a yield: who yields means that too (S7) */
     OLDEST_EVERY = 16,
     HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
     NEAR = 2048,   /* ... in some cache */
@@ -237,10 +239,10 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
 }
 
 /* The same when there is more to it than to take the next one. */
-static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
+static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = turn % FRESH_EVERY == 0, own = kc__worker_on_own_stack();
+    bool fresh_first = turn % every == 0, own = kc__worker_on_own_stack();
     kcoro_t *co;
 
     kc__worker_check_process(w);
@@ -252,6 +254,8 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w)
         kc__worker_read_put_off(w);
     if (kc__worker_is_look_due(w, turn) && !look_around(w, own))
         return NULL;
+    if (fresh_first && w->works && !kc__worker_has_fresh(w))
+        kc__worker_take_injector(w);
     do {
         if (kc_unlikely(kc__worker_cares(w, KC_CARE_ORACLE))) {
             if ((co = next_by_oracle(w)) || !own)
@@ -274,12 +278,18 @@ KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t care)
     return kc_likely(kc__mpsc_empty(&w->inbox)) && kc_likely(!kc__worker_cares(w, care));
 }
 
+/* There is a task that this thread may start, in its own queues or in the injector. */
+KC_INLINE bool has_unstarted(const kc_worker_t *w)
+{
+    return kc__worker_has_fresh(w) || (w->works && !kc__mpsc_empty(&w->sched->injector));
+}
+
 /* The next turn is one like most: there is nothing to be looked at but who is ready. care: what
- * would have to be thought of. */
-KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
+ * would have to be thought of; every: which turns begin with what has not started. */
+KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care, uint64_t every)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = kc_unlikely(turn % FRESH_EVERY == 0) && kc__worker_has_fresh(w);
+    bool fresh_first = turn % every == 0 && kc_unlikely(has_unstarted(w));
 
     return kc_likely(!fresh_first) && is_quiet(w, care) &&
            kc_likely(!kc__worker_is_look_due(w, turn));
@@ -287,15 +297,16 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care)
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
 {
-    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS);
+    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS, FRESH_EVERY);
 }
 
 /* The next coroutine that may run here; NULL: none. */
-KC_INLINE kcoro_t *next(kc_worker_t *w)
+KC_INLINE kcoro_t *next(kc_worker_t *w, uint64_t every)
 {
-    bool plain = w->ready.head && plain_turn(w);
+    bool plain =
+        w->ready.head && turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS, every);
 
-    return plain ? pop_ready(w) : next_with_care(w);
+    return plain ? pop_ready(w) : next_with_care(w, every);
 }
 
 /* ---- suspending ---------------------------------------------------------------------------- */
@@ -324,10 +335,10 @@ KC_INLINE void count_stay(kc_worker_t *w)
 }
 
 /* The caller stops here. Whom to switch to: maybe itself. */
-KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
+KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co, uint64_t every)
 {
     set_aside(t->current, co);
-    kcoro_t *run = next(t->worker);
+    kcoro_t *run = next(t->worker, every);
     if (kc_likely(run != co))
         kc__worker_runs(t->worker, run);
     else
@@ -337,7 +348,7 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co)
 
 KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
 {
-    kcoro_t *me = t->current, *to = take_turn(t, co);
+    kcoro_t *me = t->current, *to = take_turn(t, co, FRESH_EVERY);
 
     return kc__coro_switch(t, me, to);
 }
@@ -351,9 +362,10 @@ static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
  * Most turns are like this: if another is ready, nothing else is to be done. They make no call but
  * the last one, so they save no registers. co is no coroutine inside a body.
  */
-KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co)
+KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co,
+                          uint64_t every)
 {
-    return turn_without(w, UINT32_MAX) && kc_likely(t->current == co);
+    return turn_without(w, UINT32_MAX, every) && kc_likely(t->current == co);
 }
 
 KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro_t *run)
@@ -390,7 +402,7 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
     if (!w->ready.head)
         return leave_and_start(t, co);
-    if (kc_unlikely(!quick_turn(t, w, co)))
+    if (kc_unlikely(!quick_turn(t, w, co, FRESH_EVERY)))
         return leave_with_care(t, co);
     kcoro_t *run = pop_ready(w);
     return kc_likely(run != co) ? take_quick_turn(t, w, co, run) : stay(w, co);
@@ -411,7 +423,10 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
         kc__queue_push(&w->sched->again, &co->block);
     else
         make_ready(w, co);
-    kcoro_t *me = t->current, *to = take_turn(t, co);
+    /* A child that was started now goes back to its launcher first (J20). */
+    bool to_launcher = w->launcher && w->ready.head == &w->launcher->block.link;
+    w->launcher = NULL;
+    kcoro_t *me = t->current, *to = take_turn(t, co, to_launcher ? FRESH_EVERY : YIELD_EVERY);
     /* It may have been stopped by what the look for the next one has brought. */
     if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_TASK_STOP)) {
         kc__coro_switch(t, me, to);
@@ -425,7 +440,7 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
     kc_worker_t *w = t->worker;
 
     kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    if (kc_unlikely(!w->ready.head) || !quick_turn(t, w, co))
+    if (kc_unlikely(!w->ready.head) || !quick_turn(t, w, co, YIELD_EVERY))
         return yield_with_care(t, co);
     kc_block_t *block = kc__queue_turn(&w->ready, &co->block);
     if (w->ready.count > HERE)
@@ -438,6 +453,7 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     kcoro_t *me = t->current;
 
     kc__queue_push_front(&t->worker->ready, &co->block);
+    t->worker->launcher = co;
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     set_aside(me, co);
     kc__worker_shows(t->worker, to);
@@ -514,7 +530,7 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
     if (!to && !w->ready.head && plain_turn(w))
         to = kc__task_host.heir(task);
     if (!to)
-        to = next(w);
+        to = next(w, FRESH_EVERY);
     else if (to == t->root)
         to = NULL;
     kc__worker_runs(w, to);
@@ -535,7 +551,7 @@ static void post(void *arg)
 void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 {
     kc_store_relaxed(&co->state, KCORO_READY);
-    kcoro_t *run = next(t->worker);
+    kcoro_t *run = next(t->worker, FRESH_EVERY);
     kc__worker_runs(t->worker, run);
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, post, co);
 }
@@ -587,7 +603,7 @@ bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
 
-    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w)) != NULL; any = true) {
+    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w, FRESH_EVERY)) != NULL; any = true) {
         kc__worker_stop_searching(w);
         enter(co);
     }
@@ -658,6 +674,7 @@ void kc__worker_reset(kc_worker_t *w)
     w->starts = 0;
     w->hops = 0;
     w->bottom = kc__deque_bottom(&w->deque);
+    w->launcher = NULL;
     w->wanted = false;
     w->between = false;
     w->call.fn = NULL;

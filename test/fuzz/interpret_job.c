@@ -124,13 +124,15 @@ static void join(struct place *p, const struct op *op, struct node *n, bool valu
 {
     kc_job_t *j = kc_load_acquire(&n->job);
     bool below = p->own->kind != THREAD && is_below(n, p->at);
+    /* If a scope further out, or the body's own job, is cancelled: then n may be below that. */
+    bool may_have_to_wait = p->own->kind != THREAD && is_below(n, p->own);
     bool above_me = p->own->kind != THREAD && is_below(p->at, n);
     kc_time_t deadline = time ? until(time) : KC_FOREVER;
     void *payload = &prog;
     int rc, code = 0;
 
     {
-        struct waiting w = wait_begins(p, below ? NULL : op, &n->joiners);
+        struct waiting w = wait_begins(p, may_have_to_wait ? NULL : op, &n->joiners);
         KC_CLEANUP(wait_ends, &w);
         rc = time    ? kc_job_join_until(j, deadline)
              : value ? kc_await((kc_deferred_t *)j, &payload)
