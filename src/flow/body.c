@@ -170,8 +170,11 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     if (ext && ext->timeout)
         take_timeout(j, ext);
-    if (kc_unlikely(!is_plain(j)))
+    if (kc_unlikely(!is_plain(j))) {
         kc_store_relaxed(&co->block.flags, kc__body_flags(j, task->where));
+        if (kc__job_flags(j) & KC_JOB_MIGRATE)
+            kc_store_relaxed(&s->migrants, 1);
+    }
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
     return 0;

@@ -207,6 +207,8 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
         kc__sched_wake_any(s);
     if (left && kc__idle_leave(&s->idle, w->bits))
         return;
+    if (kc_load_relaxed(&s->migrants))
+        kc__spread_ask(w);
     if (wait_for_wake(w, kc__worker_retry_before(w, until, kc__os_now())))
         kc_store_relaxed(&w->due, 0);
     kc__worker_retry(w);

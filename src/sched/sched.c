@@ -208,6 +208,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->outside, 0);
     kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
+    kc_store_relaxed(&s->migrants, 0);
     KC_ASSERT(!s->lacking.head && kc_load_relaxed(&s->lack_count) == 0);
     kc_store_relaxed(&s->clock, 0);
     kc_store_relaxed(&s->recorder, NULL);

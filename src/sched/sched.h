@@ -143,7 +143,8 @@ enum {
     KC_CARE_TOOLS = 8,     /* a sanitizer or Valgrind follows stacks */
     KC_CARE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
     KC_CARE_NO_STACK = 32, /* there was none just now (lack.c)    */
-    KC_CARE_OFFERS = 64    /* others have offered it tasks        */
+    KC_CARE_OFFERS = 64,   /* others have offered it tasks        */
+    KC_CARE_ASKED = 128    /* another one has gone to sleep, and would take who may migrate */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
@@ -251,11 +252,12 @@ struct kc_sched {
     uint64_t random;    /* M  not 0: the state of the oracle                       */
     KC_ATOMIC(kc_recorder_t *) recorder; /* A  where events go; NULL: nobody wants them     */
     KC_ATOMIC(kc_time_t) clock;          /* A  virtual_time: now; main writes it */
-    kc_queue_t again;            /* M  who has yielded while `once`                         */
-    int fd, event_fd, timer_fd;  /* M  -1: kc_sched_fd was not called                       */
-    KC_ATOMIC(uint32_t) outside; /* A  1: main does not pump, and sleeps on event_fd        */
-    KC_ATOMIC(uint32_t) flights; /* A  runs of interval tasks in flight                     */
-    struct kc_hub *hub;          /* M  delayed and interval tasks                           */
+    kc_queue_t again;             /* M  who has yielded while `once`                         */
+    int fd, event_fd, timer_fd;   /* M  -1: kc_sched_fd was not called                       */
+    KC_ATOMIC(uint32_t) outside;  /* A  1: main does not pump, and sleeps on event_fd        */
+    KC_ATOMIC(uint32_t) flights;  /* A  runs of interval tasks in flight                     */
+    KC_ATOMIC(uint32_t) migrants; /* A  1: there was a job that may migrate                   */
+    struct kc_hub *hub;           /* M  delayed and interval tasks                           */
     pthread_mutex_t lacking_lock;
     kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see lack.c */
     KC_ATOMIC(uint32_t)
@@ -624,6 +626,9 @@ uint64_t kc__spread_choose(const kc_sched_t *s, uint64_t asleep);
 
 /* If w has a queue, and others sleep: those of the queue who may migrate are shared out. */
 void kc__spread_share(kc_worker_t *w);
+
+/* w, whose bit says that it sleeps, asks others for who may migrate. */
+void kc__spread_ask(kc_worker_t *w);
 
 /* ---- token.c ------------------------------------------------------------------------------- */
 

@@ -16,6 +16,9 @@
  *          Once taken, a task is in a deque as before, and may be stolen; a thief whose load is
  *          larger than that of the robbed one offers it back.
  *
+ *          Who goes to sleep asks the others for those who may migrate: they hear of it when their
+ *          turn ends, however long that takes, as nobody else may touch their queues.
+ *
  * SHAPE    load  =  spawns - buried (its own counters)  +  moved (others: one more for an offer or
  *                   a coroutine that hops or migrates there, one less when it is taken or leaves)
  *
@@ -227,10 +230,24 @@ static bool move_one(kc_worker_t *w, kc_worker_t *to)
     return false;
 }
 
+void kc__spread_ask(kc_worker_t *w)
+{
+    const kc_sched_t *s = w->sched;
+    uint32_t members = (uint32_t)s->workers + 1, n = members < COMPARED ? members : COMPARED;
+
+    for (uint32_t i = 0; i < n; i++) {
+        kc_worker_t *v = member(s, w->looks++ % members);
+        if (v != w && kc_load_relaxed(&v->running) && !kc__worker_cares(v, KC_CARE_ASKED))
+            kc_or_relaxed(&v->care, KC_CARE_ASKED);
+    }
+}
+
 void kc__spread_share(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     uint64_t workers = ((uint64_t)1 << s->workers) - 1;
+    if (kc__worker_cares(w, KC_CARE_ASKED))
+        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_ASKED);
     uint64_t asleep = w->ready.count > 1 ? kc_load_relaxed(&s->idle.word) & workers : 0;
 
     for (size_t left = (size_t)__builtin_popcountll(asleep); left > 0; left--) {

@@ -250,6 +250,8 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
         kc__worker_take_inbox(w);
     if (!kc__mpsc_empty(&w->offers) && w->works)
         kc__spread_take(w);
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_ASKED)))
+        kc__spread_share(w);
     if (own)
         kc__worker_read_put_off(w);
     if (kc__worker_is_look_due(w, turn) && !look_around(w, own))
@@ -297,14 +299,16 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care, uint64_t every)
 
 KC_INLINE bool plain_turn(const kc_worker_t *w)
 {
-    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS, FRESH_EVERY);
+    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED,
+                        FRESH_EVERY);
 }
 
 /* The next coroutine that may run here; NULL: none. */
 KC_INLINE kcoro_t *next(kc_worker_t *w, uint64_t every)
 {
     bool plain =
-        w->ready.head && turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS, every);
+        w->ready.head &&
+        turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED, every);
 
     return plain ? pop_ready(w) : next_with_care(w, every);
 }
@@ -487,7 +491,7 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || kc__worker_is_look_due(w, kc__worker_next_turn(w)) ||
         !kc__mpsc_empty(&w->inbox) ||
-        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS) ||
+        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED) ||
         !kc__worker_has_fresh(w) || kc__worker_stopped(w))
         return NULL;
     kc_task_t *task = pop_fresh(w);

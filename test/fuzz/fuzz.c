@@ -205,7 +205,7 @@ static void child_sabotaged(void)
     FILE *null = freopen("/dev/null", "w", stderr);
 
     (void)null;
-    hang_limit = 0.5;
+    hang_limit = 5; /* a sanitizer on a busy machine is slow, but not that slow */
     options.programs = 200;
     options.workers = VIRTUAL;
     if (sabotage == BREAK_OTHER_TRACE)

@@ -391,3 +391,74 @@ TEST(jobs_that_may_migrate_and_sleep_are_evened_out_when_they_wake)
 {
     all_migrate(sleeping_migrant);
 }
+
+/* Two that compute until both do, behind one whose turn is long. */
+struct queue {
+    kc_sched_t *sched;
+    count_t there, first_runs, begun;
+    kc_event_t open;
+};
+
+static void come_here(struct queue *q)
+{
+    CHECK_EQ(kc_hop(KC_WORKER_AT(0)), 0);
+    CHECK_EQ(kc_hop(KC_WORKER), 0);
+    add(&q->there);
+    CHECK_EQ(kc_event_wait(&q->open), 0);
+}
+
+static int has_a_long_turn(void *arg)
+{
+    struct queue *q = arg;
+
+    come_here(q);
+    set(&q->first_runs, 1);
+    while (!sleeps(q->sched, 1))
+        ;
+    CHECK_EQ(kc_yield(), 0);
+    return 0;
+}
+
+static int computes_until_both_do(void *arg)
+{
+    struct queue *q = arg;
+
+    come_here(q);
+    add(&q->begun);
+    while (get(&q->begun) < 2)
+        ;
+    return 0;
+}
+
+static int keeps_it_awake(void *arg)
+{
+    struct queue *q = arg;
+
+    while (!get(&q->first_runs))
+        ;
+    return 0;
+}
+
+static int opens(void *arg)
+{
+    kc_event_set(&((struct queue *)arg)->open);
+    return 0;
+}
+
+TEST(who_goes_to_sleep_gets_those_who_may_migrate_when_a_long_turn_ends)
+{
+    kc_launch_opts_t o = { .flags = KC_JOB_MIGRATE };
+    struct queue q = { 0 };
+
+    CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 2 }, &q.sched), 0);
+    o.sched = q.sched;
+    CHECK_EQ(kc_launch_job(has_a_long_turn, &q, &o, NULL), 0);
+    UNTIL(get(&q.there) == 1);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(kc_launch_job(computes_until_both_do, &q, &o, NULL), 0);
+    UNTIL(get(&q.there) == 3);
+    CHECK_EQ(kc_sched_submit(q.sched, KC_WORKER_AT(1), keeps_it_awake, &q), 0);
+    CHECK_EQ(kc_sched_submit(q.sched, KC_WORKER_AT(0), opens, &q), 0);
+    UNTIL(get(&q.begun) == 2);
+    CHECK_EQ(kc_sched_destroy(q.sched), 0);
+}
