@@ -395,7 +395,7 @@ TEST(jobs_that_may_migrate_and_sleep_are_evened_out_when_they_wake)
 /* Two that compute until both do, behind one whose turn is long. */
 struct queue {
     kc_sched_t *sched;
-    count_t there, first_runs, begun;
+    count_t there, awake, first_runs, begun;
     kc_event_t open;
 };
 
@@ -413,10 +413,9 @@ static int has_a_long_turn(void *arg)
 
     come_here(q);
     set(&q->first_runs, 1);
-    while (!sleeps(q->sched, 1))
-        ;
-    CHECK_EQ(kc_yield(), 0);
-    return 0;
+    while (!kc__worker_cares(q->sched->worker[0], KC_CARE_ASKED))
+        ; /* until the other one, which has nothing to do, has gone to sleep */
+    return kc_yield();
 }
 
 static int computes_until_both_do(void *arg)
@@ -434,6 +433,7 @@ static int keeps_it_awake(void *arg)
 {
     struct queue *q = arg;
 
+    set(&q->awake, 1);
     while (!get(&q->first_runs))
         ;
     return 0;
@@ -458,6 +458,7 @@ TEST(who_goes_to_sleep_gets_those_who_may_migrate_when_a_long_turn_ends)
         CHECK_EQ(kc_launch_job(computes_until_both_do, &q, &o, NULL), 0);
     UNTIL(get(&q.there) == 3);
     CHECK_EQ(kc_sched_submit(q.sched, KC_WORKER_AT(1), keeps_it_awake, &q), 0);
+    UNTIL(get(&q.awake)); /* so nobody migrates before the first has begun its turn */
     CHECK_EQ(kc_sched_submit(q.sched, KC_WORKER_AT(0), opens, &q), 0);
     UNTIL(get(&q.begun) == 2);
     CHECK_EQ(kc_sched_destroy(q.sched), 0);
