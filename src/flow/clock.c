@@ -134,7 +134,8 @@ static kc_worker_t *thread_of(kc_job_t *j)
         return kc_load_acquire(&j->task.worker); /* L6 */
     if (place)
         return place;
-    return me && me->sched == s && me != s->main ? me : s->worker[0];
+    /* The main thread's timers ring while it pumps: outside coroutines it may not. */
+    return me && me->sched == s && (me != s->main || t->current != t->root) ? me : s->worker[0];
 }
 
 void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
@@ -154,18 +155,19 @@ void kc__clock_arm(kc_clock_t *clock, kc_time_t at)
 }
 
 /* It is ARMING, so its job cannot end, and this thread has it: if the body has gone elsewhere, it
- * goes after it. */
+ * goes after it. The message is sent before that is over: else the job could end, and with it the
+ * scheduler, whose threads would not read it any more. */
 static void send_on(kc_clock_t *clock)
 {
     kc_worker_t *to = thread_of(clock->job);
     bool here = to == thread(clock);
 
+    kc_store_relaxed(&clock->worker, to);
     if (here)
         set_alarm(clock, to);
-    kc_store_relaxed(&clock->worker, to);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
-    if (!here)
+    else
         kc__worker_send(to, &clock->block);
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
 }
 
 void kc__clock_hop(kc_clock_t *clock)
@@ -192,7 +194,10 @@ kc_clock_t *kc__clock_copy_here(kc_clock_t *clock)
 void kc__clock_message(kc_block_t *block)
 {
     kc_clock_t *clock = kc_container_of(block, kc_clock_t, block);
+    uint32_t looks = 0;
 
+    while (kc_load_acquire(&clock->state) == ARMING) /* L2 */
+        kc__os_back_off(&looks);                     /* who has sent it on is about to say so */
     if (moves(clock, SENT, ARMING)) {
         send_on(clock);
         return;
@@ -215,17 +220,19 @@ static void take_off(kc_clock_t *clock)
 
 void kc__clock_drop(kc_clock_t *clock)
 {
-    uint32_t looks = 0;
+    uint32_t seen = kc_load_acquire(&clock->state), looks = 0; /* L2 */
 
-    /* Its state may move on while we look: then once more. RINGING is over in a moment. */
-    while (kc_load_acquire(&clock->state) != OVER) { /* L2 */
-        if (moves(clock, NEW, OVER) || moves(clock, SENT, OVER))
-            break;
-        if (moves(clock, ARMED, OVER)) {
-            take_off(clock);
+    while (seen != OVER) {
+        bool busy = seen == ARMING || seen == RINGING; /* that is over in a moment */
+        uint32_t was = seen;
+        if (busy) {
+            kc__os_back_off(&looks);
+            seen = kc_load_acquire(&clock->state);               /* L2 */
+        } else if (kc_cas_acq_rel(&clock->state, &seen, OVER)) { /* L1 */
+            if (was == ARMED)
+                take_off(clock);
             break;
         }
-        kc__os_back_off(&looks);
     }
     kc__clock_unref(clock);
 }
