@@ -324,7 +324,7 @@ static bool main_has_work(kc_sched_t *s)
     bool deque = s->main->works && kc__deque_size_hint(&s->main->deque) > 0;
 
     return s->main->ready.count + s->main->fresh.count + s->again.count > 0 || deque ||
-           !kc__mpsc_empty(&s->main->inbox);
+           s->main->own_stack.head || !kc__mpsc_empty(&s->main->inbox);
 }
 
 /* When main has something to do by itself; KC_FOREVER: never. */
