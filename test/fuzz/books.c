@@ -341,10 +341,10 @@ void wait_ends(void *waiting)
 void trace(const struct place *p, uint64_t what, uint64_t rc)
 {
     static uint64_t other;
-    uint64_t h = prog.trace + (sabotage == BREAK_OTHER_TRACE ? other++ : 0);
 
     if (!prog.is_virtual)
         return;
+    uint64_t h = prog.trace + (sabotage == BREAK_OTHER_TRACE ? other++ : 0);
     h = (h ^ (uint64_t)p->own->index) * 0x100000001b3u;
     h = (h ^ what) * 0x100000001b3u;
     h = (h ^ rc) * 0x100000001b3u;

@@ -106,6 +106,15 @@ static struct step *enter(const char *name)
     return s;
 }
 
+/* The same for one that waits for a job: it may have ended, and then its result is given (J6). */
+static struct step *enter_join(const char *name)
+{
+    struct step *s = enter(name);
+
+    s->late = false;
+    return s;
+}
+
 /* What the root job may say of a step: done, not done, nothing else. */
 static int leave(struct step *s, int rc)
 {
@@ -255,7 +264,7 @@ static int part_scope(void)
     int rc = launched(kc_launch_job(child_sleeps, NULL, &o, &j));
     if (rc == 0) {
         KC_CLEANUP(release_job, j);
-        struct step *s = enter("join");
+        struct step *s = enter_join("join");
         rc = leave(s, kc_job_join(j));
         CHECK_EQ(kc_job_result(j, &code), 0); /* it is below: its end is waited for */
     }
@@ -274,7 +283,7 @@ static int part_values(void)
     int rc = launched(kc_async_job(child_with_value, &now, &o, &d));
     if (rc == 0) {
         KC_CLEANUP(release_job, kc_deferred_job(d));
-        struct step *s = enter("await");
+        struct step *s = enter_join("await");
         rc = leave(s, kc_await(d, &payload));
         CHECK_PTR(payload, rc == 0 ? (void *)&now : NULL);
     }
@@ -287,7 +296,7 @@ static int part_values(void)
         rc = launched(kc_launch_job(child_keeps_promise, d, &o, NULL));
         if (rc < 0)
             CHECK_EQ(kc_promise_complete(d, 0, NULL), -ECANCELED);
-        struct step *s = enter("await promise");
+        struct step *s = enter_join("await promise");
         rc = leave(s, kc_await(d, &payload));
         CHECK_PTR(payload, rc == 0 ? (void *)&now : NULL);
         CHECK(kc_deferred_state(d) != KC_DEFERRED_PENDING);
