@@ -58,7 +58,7 @@ typedef struct chunk {
     uint64_t gone[PAGES / 64];        /* L  bit i: page i is given back, and not used since   */
 } chunk_t;
 
-_Static_assert(sizeof(chunk_t) <= FIRST_BLOCK * KC_BLOCK_SIZE, "the header has room");
+_Static_assert(sizeof(chunk_t) <= (size_t)FIRST_BLOCK * KC_BLOCK_SIZE, "the header has room");
 _Static_assert(sizeof(kc_block_t) == 16, "the head of a control block is 16 bytes");
 
 /* A free block. The first of a batch in the pool names the next batch. */
@@ -490,7 +490,7 @@ bool kc__block_is(const void *at)
     for (const chunk_t *chunk = newest_chunk(); chunk; chunk = chunk->next) {
         uintptr_t offset = (uintptr_t)at - (uintptr_t)chunk;
         if (offset < CHUNK_SIZE)
-            return offset >= FIRST_BLOCK * KC_BLOCK_SIZE && offset % KC_BLOCK_SIZE == 0;
+            return offset >= (size_t)FIRST_BLOCK * KC_BLOCK_SIZE && offset % KC_BLOCK_SIZE == 0;
     }
     return false;
 }

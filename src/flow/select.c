@@ -358,7 +358,7 @@ static int wait_until(kc_thread_t *t, kcoro_t *co, select_t *s, kc_time_t timeou
 
 static int try_now(kc_case_t *cases, size_t n, bool biased)
 {
-    kc_chan_t *some[SOME], **chans = n <= SOME ? some : kc__alloc(n * sizeof *chans);
+    kc_chan_t *some[SOME], **chans = n <= SOME ? some : kc__alloc(n * (sizeof some / SOME));
 
     if (!chans)
         return -ENOMEM;

@@ -168,7 +168,7 @@ static void print_circle(const node_t *from, const node_t *to)
 {
     const node_t *at = from, *after = to;
 
-    for (;; after = at, at = at->below) {
+    for (; at; after = at, at = at->below) { /* `to` is on the path */
         kc_job_t *j = at->job, *next = after->job;
         if (wait_of(j)) {
             print_wait("circle", j);
