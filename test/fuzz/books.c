@@ -292,6 +292,10 @@ uint32_t must_be_cancelled(const struct place *p)
             return shields;
         if (n->signal >= 0 && kc_load_relaxed(&prog.fired[n->signal]) == 2)
             return shields;
+        /* Who is above may be on another thread, and for a moment in a cleanup, which is a shield
+         * that nobody sees here. */
+        if (n == p->own && !prog.is_virtual)
+            return 0;
     }
     return 0;
 }
