@@ -74,6 +74,12 @@ int op_generator(struct place *p, const struct op *op)
     return c.rc;
 }
 
+/* Also of a body that is unwound there, whose cleanups may wait for something else. */
+static void park_ends(void *node)
+{
+    kc_store_relaxed(&((struct node *)node)->parks, 0);
+}
+
 /* Needs an unpark of its own, or a cancel. Of several unparks before it, one may be left. */
 static int park(struct place *p, const struct op *op)
 {
@@ -83,11 +89,11 @@ static int park(struct place *p, const struct op *op)
     bool permit = n->parked_times == 0 && kc_load_relaxed(&n->permits) > 0;
     kc_store_relaxed(&n->parks, 4 * n->parked_times + (permit ? 2 : 1));
     {
+        KC_CLEANUP(park_ends, n);
         struct waiting w = wait_begins(p, op, NULL);
         KC_CLEANUP(wait_ends, &w);
         kcoro_park();
     }
-    kc_store_relaxed(&n->parks, 0);
     int rc = checked(p, must, kc_check());
     if (rc == 0 && kc_load_relaxed(&n->unparks) <= n->parked_times)
         BROKEN("a park returns, and nobody has unparked node %d", n->index);
