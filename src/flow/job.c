@@ -660,6 +660,8 @@ kcoro_t *kc__job_heir(kc_job_t *j)
 
     if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
+    if (kc_unlikely(seen & KC_WORD_FAILED))
+        return t->root; /* its last child has gone since kc__job_tells was asked */
     if (!(seen & KC_WORD_WAITERS))
         return heir_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next

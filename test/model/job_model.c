@@ -14,6 +14,8 @@
  *          poll     the same with one child, and nobody has told that it waits: main looks
  *          join     somebody joins while it ends
  *          heir     the same, and the body leaves as on a worker's thread
+ *          fails    the body has failed, and leaves so, for a coroutine of its thread that joins
+ *                   it, while its last child ends
  *          quick    a child leaves so, its parent has more to wait for, and somebody gives up the
  *                   only handle; or two do, when they have seen the end; or cancels its parent
  *          brief    as join, but the time of the wait is over at once
@@ -76,6 +78,31 @@ static void leaves(kc_job_t *j, int i)
 static void body_leaves(int i)
 {
     leaves(&s.job[PARENT], i);
+}
+
+static bool leaves_without_a_look; /* wrong: who goes on next is not asked for */
+
+/* It has failed. The coroutine that joins it is of this thread, and goes on with the wait. */
+static void body_fails_and_leaves(int i)
+{
+    kc_job_t *j = &s.job[PARENT];
+    kc_wait_t *w = &s.wait[0];
+    kc_thread_t *t = kc__thread();
+
+    model_write(&s.data[i], 1);
+    kcoro_t *next = kc__job_tells(j) ? t->root : kc__job_heir(j);
+    t->current = leaves_without_a_look ? w->co : next ? next : t->root;
+    kc__job_body_gone(j);
+    if (t->current != w->co) {
+        t->current = t->root;
+        if (s.put_off)
+            kc__job_end_now(s.put_off);
+        kc__wait_commit(w, KC_FOREVER);
+    }
+    sees_the_end(j, 2);
+    model_assert(kc__job_result(j) == CODE);
+    t->current = t->root;
+    kc__job_unref(j);
 }
 
 static void child_leaves(int i)
@@ -275,6 +302,18 @@ static void check_quick(void)
     check_gone();
 }
 
+static void reset_fails(void)
+{
+    reset_family(1, 1);
+    kc_job_t *j = &s.job[PARENT];
+    kc_wait_t *w = &s.wait[0];
+    j->code = CODE;
+    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    w->co = &s.co[2];
+    model_assert(enqueue(j, w));
+    kc__job_change(j, KC_WORD_FAILED, 0);
+}
+
 static void reset_queue(void)
 {
     reset_family(0, 2);
@@ -341,6 +380,12 @@ static const struct model join = {
 static const struct model heir = {
     "heir", reset_join, check_gone, 2, { { "body", body_leaves, 0 }, { "other", joins, 1 } }
 };
+static const struct model fails = { "fails",
+                                    reset_fails,
+                                    check_gone,
+                                    2,
+                                    { { "body", body_fails_and_leaves, 0 },
+                                      { "child", child_ends, 1 } } };
 static const struct model quick = { "quick",
                                     reset_quick,
                                     check_quick,
@@ -412,6 +457,11 @@ TEST(who_joins_is_woken_once_or_sees_the_end)
 TEST(who_joins_a_body_that_leaves_is_woken_once)
 {
     passes(&heir, 3);
+}
+
+TEST(who_joins_a_body_that_has_failed_goes_on_when_it_has_ended)
+{
+    passes(&fails, 4);
 }
 
 TEST(who_gives_up_the_handle_of_a_body_that_leaves_or_the_body_frees_it)
@@ -506,6 +556,12 @@ TEST(control_j6_weaker_frees_too_early_or_never)
     needs(&quick_two, "J6", MODEL_RELAXED, "data race: other frees child, used by one");
     needs(&quick_two, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
     needs(&poll, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
+}
+
+TEST(control_who_joins_goes_on_before_the_end)
+{
+    leaves_without_a_look = true;
+    catches(&fails, "leaves_without_a_look", "not true");
 }
 
 TEST(control_a_lease_that_looks_first)

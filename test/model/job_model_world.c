@@ -65,7 +65,8 @@ static struct {
     int terminated[JOBS];  /* effects of a cancel */
     bool started, stopped; /* the body has begun; it was told */
     bool attached, shielded;
-    int first; /* calls that were the first cancel of the parent */
+    int first;         /* calls that were the first cancel of the parent */
+    kc_job_t *put_off; /* its end is for the thread's own stack */
     kc_job_t *blamed;
     int code;
     void *memory[2]; /* what kc__alloc gives; NULL: none has an extension */
@@ -148,13 +149,15 @@ void kc__worker_call(void (*fn)(void *arg), void *arg)
 
 bool kc__worker_is_between(void)
 {
-    return false;
+    const kc_thread_t *t = kc__thread();
+
+    return t->worker->between && t->current != t->root;
 }
 
 void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
 {
-    (void)w;
-    model_assert(!block);
+    model_assert(w == kc__worker() && !s.put_off);
+    s.put_off = kc_container_of(block, kc_job_t, task.block);
 }
 
 void kc__task_submit(kc_task_t *task)
