@@ -174,6 +174,10 @@ KC_API int kc_job_result(const kc_job_t *j, int *code);
 /* Context: anywhere.  Returns: why it was cancelled; 0: it was not; -EINVAL: j is NULL. */
 KC_API int kc_job_reason(const kc_job_t *j);
 
+/* Context: anywhere.  Returns: the number of the job, which no other in the process has or will
+ * have; its coroutine has the same (kcoro_id). Dump, trace, reports and debugger script use it. */
+KC_API uint64_t kc_job_id(const kc_job_t *j);
+
 /* Context: anywhere.  Returns: its name, as long as j is there; "": none. */
 KC_API const char *kc_job_name(const kc_job_t *j);
 

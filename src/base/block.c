@@ -16,8 +16,11 @@
  *          blocks are cold is given back. It stays mapped and reads as 0, which is no magic: an old
  *          pointer is found as before. Cold blocks are handed out when there are no others.
  *
- * SHAPE    chunk: [header | block | block | ... ]  8 160 blocks, dense: a walk over 100 000 parked
- *          coroutines touches 12.5 MB and no stack page. Its address is a multiple of its size.
+ * SHAPE    chunk: [header | page | page | ... ]  of 4096 bytes each, whatever the kernel's are. Its
+ *          address is a multiple of its size.
+ *          page: [32 numbers | block | block | ... ]  30 blocks, dense: a walk over 100 000 parked
+ *          coroutines touches 13 MB and no stack page. A block of 128 bytes in place i has number i
+ *          (kc__block_number); places 0 and 1 are where the numbers are.
  *          cache (per thread, no lock): in --64--> up to two batches --> out
  *          pools (one lock), one for each kind: batches from caches that have more, for caches that
  *          have none
@@ -36,9 +39,12 @@
 
 enum {
     CHUNK_SIZE = 1024 * 1024,
-    CHUNK_BLOCKS = CHUNK_SIZE / KC_BLOCK_SIZE,
-    FIRST_BLOCK = 32, /* before it is the header: a page, which stays */
-    PAGES = CHUNK_SIZE / 4096,
+    PLACES = CHUNK_SIZE / KC_BLOCK_SIZE,
+    IN_PAGE = KC_BLOCK_PAGE / KC_BLOCK_SIZE, /* places in a page                     */
+    NUMBERS = 2,                             /* ... that the numbers of its blocks take */
+    FIRST_PLACE = IN_PAGE,                   /* before it is the header: a page, which stays */
+    PAGES = CHUNK_SIZE / KC_BLOCK_PAGE,
+    CHUNK_BLOCKS = (PAGES - 1) * (IN_PAGE - NUMBERS),
     KEPT = 256,            /* batches of a kind that a pool keeps for good */
     COOL_AT_ONCE = 16,     /* batches */
     COOL_AFTER = 20000000, /* ns: the next burst may come soon                           */
@@ -47,18 +53,19 @@ enum {
 
 /* The debugger script and kc__block_is go through the list of all. */
 typedef struct chunk {
-    struct chunk *next;               /* I                                                    */
-    uint32_t used;                    /* L  blocks below this were handed out at least once   */
-    uint32_t cold_count;              /* L                                                    */
-    bool busy;                        /* L  somebody gives its pages back: hands out none     */
-    bool open, untrimmed;             /* L  it is in that list, see below                     */
-    struct chunk *next_open;          /* L                                                    */
-    struct chunk *next_untrimmed;     /* L                                                    */
-    uint64_t cold[CHUNK_BLOCKS / 64]; /* L  bit i: block i is cold                            */
-    uint64_t gone[PAGES / 64];        /* L  bit i: page i is given back, and not used since   */
+    struct chunk *next;           /* I                                                    */
+    uint32_t used;                /* L  places below this were handed out at least once   */
+    uint32_t cold_count;          /* L                                                    */
+    bool busy;                    /* L  somebody gives its pages back: hands out none     */
+    bool open, untrimmed;         /* L  it is in that list, see below                     */
+    struct chunk *next_open;      /* L                                                    */
+    struct chunk *next_untrimmed; /* L                                                    */
+    uint64_t cold[PLACES / 64];   /* L  bit i: the block in place i is cold               */
+    uint64_t gone[PAGES / 64];    /* L  bit i: page i is given back, and not used since   */
 } chunk_t;
 
-_Static_assert(sizeof(chunk_t) <= (size_t)FIRST_BLOCK * KC_BLOCK_SIZE, "the header has room");
+_Static_assert(sizeof(chunk_t) <= KC_BLOCK_PAGE, "the header has room");
+_Static_assert(IN_PAGE * sizeof(uint64_t) == NUMBERS * KC_BLOCK_SIZE, "a number for each place");
 _Static_assert(sizeof(kc_block_t) == 16, "the head of a control block is 16 bytes");
 
 /* A free block. The first of a batch in the pool names the next batch. */
@@ -129,12 +136,19 @@ static chunk_t *chunk_of(const void *block)
     return (chunk_t *)((uintptr_t)block & ~(uintptr_t)(CHUNK_SIZE - 1));
 }
 
-static kc_block_t *nth_block(chunk_t *chunk, size_t i)
+static kc_block_t *block_at(chunk_t *chunk, size_t place)
 {
-    return (kc_block_t *)((char *)chunk + i * KC_BLOCK_SIZE);
+    return (kc_block_t *)((char *)chunk + place * KC_BLOCK_SIZE);
 }
 
-static size_t blocks_in_page(void)
+/* The next place for a block from this one on. */
+static size_t skip_numbers(size_t place)
+{
+    return place % IN_PAGE < NUMBERS ? place - place % IN_PAGE + NUMBERS : place;
+}
+
+/* Places in a page of the kernel's. */
+static size_t places_in_page(void)
 {
     return kc__os_page_size() / KC_BLOCK_SIZE;
 }
@@ -180,16 +194,16 @@ static kc_mpsc_node_t *carve_cold(void)
 {
     chunk_t *chunk = take_open();
     kc_mpsc_node_t *first = NULL, **end = &first;
-    size_t in_page = blocks_in_page();
+    size_t in_page = places_in_page();
     int n = 0;
 
-    for (size_t w = 0; chunk && w < CHUNK_BLOCKS / 64 && n < KC_BLOCK_BATCH; w++) {
+    for (size_t w = 0; chunk && w < PLACES / 64 && n < KC_BLOCK_BATCH; w++) {
         for (; chunk->cold[w] && n < KC_BLOCK_BATCH; n++) {
             size_t i = w * 64 + (size_t)__builtin_ctzll(chunk->cold[w]), page = i / in_page;
             chunk->cold[w] &= chunk->cold[w] - 1;
             chunk->gone[page / 64] &= ~((uint64_t)1 << page % 64);
             chunk->cold_count--;
-            *end = &nth_block(chunk, i)->link;
+            *end = &block_at(chunk, i)->link;
             end = &(*end)->next;
             *end = NULL;
         }
@@ -203,12 +217,12 @@ static chunk_t *chunk_with_room(void)
 {
     chunk_t *chunk = kc__block_chunks;
 
-    if (chunk && chunk->used < CHUNK_BLOCKS)
+    if (chunk && chunk->used < PLACES)
         return chunk;
     chunk = kc__os_map_data(CHUNK_SIZE);
     if (!chunk)
         return NULL;
-    chunk->used = FIRST_BLOCK;
+    chunk->used = FIRST_PLACE;
     chunk->next = kc__block_chunks;
     kc__block_chunks = chunk;
     return chunk;
@@ -220,8 +234,10 @@ static kc_mpsc_node_t *carve(void)
     chunk_t *chunk = chunk_with_room();
     kc_mpsc_node_t *first = NULL, **end = &first;
 
-    for (int i = 0; chunk && i < KC_BLOCK_BATCH && chunk->used < CHUNK_BLOCKS; i++) {
-        *end = &nth_block(chunk, chunk->used++)->link;
+    for (int i = 0; chunk && i < KC_BLOCK_BATCH && chunk->used < PLACES; i++) {
+        size_t place = skip_numbers(chunk->used);
+        chunk->used = (uint32_t)place + 1;
+        *end = &block_at(chunk, place)->link;
         end = &(*end)->next;
         *end = NULL;
     }
@@ -348,7 +364,7 @@ static chunk_t *make_cold(kc_block_t *const *block, size_t n)
         chunk->cold[i / 64] |= (uint64_t)1 << i % 64;
         list_open(chunk);
         list_untrimmed(chunk);
-        if (++chunk->cold_count == CHUNK_BLOCKS - FIRST_BLOCK)
+        if (++chunk->cold_count == CHUNK_BLOCKS)
             whole = chunk;
     }
     pthread_mutex_unlock(&pool_lock);
@@ -373,21 +389,22 @@ static chunk_t *take_untrimmed(void)
 /* Under the lock: all blocks of that page are cold. */
 static bool is_cold_page(const chunk_t *chunk, size_t page, size_t in_page)
 {
-    uint64_t all = ~(uint64_t)0;
+    const uint64_t blocks = ((uint64_t)1 << IN_PAGE) - ((uint64_t)1 << NUMBERS);
+    uint64_t all = blocks;
 
-    for (size_t i = page * in_page; i < (page + 1) * in_page; i += 32)
+    for (size_t i = page * in_page; i < (page + 1) * in_page; i += IN_PAGE)
         all &= chunk->cold[i / 64] >> i % 64;
-    return (all & UINT32_MAX) == UINT32_MAX;
+    return all == blocks;
 }
 
 /* Under the lock: pages that can be given back, as bits. False: none. */
 static bool find_cold_pages(const chunk_t *chunk, uint64_t cold[PAGES / 64])
 {
-    size_t in_page = blocks_in_page();
+    size_t in_page = places_in_page();
     bool any = false;
 
     memset(cold, 0, PAGES / 8);
-    for (size_t page = 0; page < CHUNK_BLOCKS / in_page; page++) {
+    for (size_t page = 0; page < PLACES / in_page; page++) {
         uint64_t bit = (uint64_t)1 << page % 64;
         bool is = !(chunk->gone[page / 64] & bit) && is_cold_page(chunk, page, in_page);
         cold[page / 64] |= is ? bit : 0;
@@ -490,7 +507,8 @@ bool kc__block_is(const void *at)
     for (const chunk_t *chunk = newest_chunk(); chunk; chunk = chunk->next) {
         uintptr_t offset = (uintptr_t)at - (uintptr_t)chunk;
         if (offset < CHUNK_SIZE)
-            return offset >= (size_t)FIRST_BLOCK * KC_BLOCK_SIZE && offset % KC_BLOCK_SIZE == 0;
+            return offset >= KC_BLOCK_PAGE && offset % KC_BLOCK_SIZE == 0 &&
+                   offset % KC_BLOCK_PAGE >= (size_t)NUMBERS * KC_BLOCK_SIZE;
     }
     return false;
 }
@@ -506,8 +524,8 @@ bool kc__block_is_free(const void *at)
 void kc__block_each(uint32_t magic, void (*visit)(kc_block_t *block, void *arg), void *arg)
 {
     for (chunk_t *chunk = newest_chunk(); chunk; chunk = chunk->next) {
-        for (size_t i = FIRST_BLOCK; i < CHUNK_BLOCKS; i++) {
-            kc_block_t *block = nth_block(chunk, i);
+        for (size_t i = FIRST_PLACE; (i = skip_numbers(i)) < PLACES; i++) {
+            kc_block_t *block = block_at(chunk, i);
             if (kc_load_relaxed(&block->magic) == magic)
                 visit(block, arg);
         }

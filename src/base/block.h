@@ -10,7 +10,7 @@
 #include "base/mpsc.h"
 #include "base/os.h"
 
-enum { KC_BLOCK_SIZE = 128 };
+enum { KC_BLOCK_SIZE = 128, KC_BLOCK_PAGE = 4096 };
 
 /* The cookie of a block that is not in use. A page that was never used, or was given back to the
  * kernel, reads as 0. */
@@ -41,10 +41,20 @@ typedef struct {
 enum { KC_BLOCK_BATCH = 64 };
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */
+KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block);
 kc_block_t *kc__block_get(kc_block_cache_t *cache);
 void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
 bool kc__block_ready(const kc_block_cache_t *cache);
 #else
+
+/* A word for each block, beside it: the user's, for the number of what is in it. Eight bytes more
+ * in each block would make it span three cache lines. */
+KC_INLINE KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block)
+{
+    uintptr_t at = (uintptr_t)block, page = at & ~(uintptr_t)(KC_BLOCK_PAGE - 1);
+
+    return (KC_ATOMIC(uint64_t) *)(page + (at - page) / KC_BLOCK_SIZE * sizeof(uint64_t));
+}
 
 /* As kc__block_get, when the thread has no blocks to give out. */
 KC_COLD kc_block_t *kc__block_refill(kc_block_cache_t *cache);

@@ -243,7 +243,8 @@ static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc, size
     return create_failed(t, kc__stack_error(rc, size, &t->lack));
 }
 
-/* A CREATED coroutine that starts with these control words. NULL, and the reason is noted. */
+/* A CREATED coroutine, without a number, that starts with these control words. NULL, and the reason
+ * is noted. */
 KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *arg,
                             size_t stack_size, uint64_t fp)
 {
@@ -266,7 +267,6 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
     co->sp = (void *)fp;
     co->fn = fn;
     co->arg = arg;
-    co->id = kc__thread_new_id(t);
     return co;
 }
 
@@ -279,7 +279,10 @@ kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
     if (kc_unlikely(!fn))
         return create_failed(t, "the function is NULL");
     t->create_error = "";
-    return coro_new(t, 0, fn, arg, stack_size, kc__switch_fp_control());
+    kcoro_t *co = coro_new(t, 0, fn, arg, stack_size, kc__switch_fp_control());
+    if (kc_likely(co != NULL))
+        co->id = kc__thread_new_id(t);
+    return co;
 }
 
 const char *kcoro_create_error(void)
@@ -325,6 +328,12 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
     return true;
 }
 
+/* The body of a job has the number of its job: a task begins with its block. */
+static uint64_t number_of(const struct kc_task *task)
+{
+    return kc_load_relaxed(kc__block_number((const kc_block_t *)task));
+}
+
 /* When a tool has to be told, or the thread has not all that is needed at hand. */
 static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task, size_t stack_size,
                                            uint64_t fp)
@@ -332,6 +341,7 @@ static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task,
     kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
     if (kc_likely(co != NULL)) {
+        co->id = number_of(task);
         kc_store_relaxed(&co->state, KCORO_READY);
         kc_store_relaxed(&co->claim, KC_CLAIM_OPEN);
         coro_make_frame(co);
@@ -345,7 +355,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     kc_block_t *block;
     kc_stack_t stack;
 
-    if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) || t->next_id == t->end_id ||
+    if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) ||
         !kc__stack_take(&t->stacks, stack_class, &stack))
         return task_with_care(t, task, stack_size, fp);
     block = kc__block_get(&t->blocks);
@@ -354,7 +364,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     co->stack = stack;
     co->fn = NULL;
     co->task = task;
-    co->id = t->next_id++;
+    co->id = number_of(task);
     co->sp = kc__switch_make(kc__stack_top(stack), fp, task_main, co);
     return co;
 }
@@ -728,7 +738,7 @@ kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
     co->stack = me->stack;
     co->fn = NULL;
     co->task = task;
-    co->id = kc__thread_new_id(t);
+    co->id = number_of(task);
     return co;
 }
 

@@ -20,7 +20,7 @@ typedef struct kc_thread {
     bool ends;                /* O  its destructors run                                       */
     const char *create_error; /* O                                                            */
     kc_lack_t lack;           /* O  what was missing, when there was no coroutine to be had   */
-    uint64_t next_id, end_id; /* O  numbers for coroutines that this thread may give out      */
+    uint64_t next_id, end_id; /* O  numbers that this thread may give out                     */
     void *low;                /* I  the thread's own stack, known only if a tool asks for it  */
     size_t size;              /* I                                                            */
     void *signal_stack;       /* O  NULL: none of ours                                        */
@@ -85,7 +85,7 @@ KC_INLINE kc_thread_t *kc__thread_make(void)
 /* Gives the thread more numbers. */
 KC_COLD void kc__thread_more_ids(kc_thread_t *t);
 
-/* A number that no other coroutine has. */
+/* A number that no other job or coroutine has, but for a job's own coroutine. */
 KC_INLINE uint64_t kc__thread_new_id(kc_thread_t *t)
 {
     if (kc_unlikely(t->next_id == t->end_id))

@@ -661,7 +661,8 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
     if (kc_unlikely(seen & KC_WORD_FAILED))
-        return t->root; /* its last child has gone since kc__job_tells was asked */
+        return t
+            ->root; /* its last child has gone since kc__job_tells, and its parent is to hear */
     if (!(seen & KC_WORD_WAITERS))
         return heir_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
@@ -738,61 +739,4 @@ KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
         while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_DRAIN));
         (void)kc__wait_commit(&w, KC_FOREVER);
     }
-}
-
-/* ---- look ----------------------------------------------------------------------------------- */
-
-kc_job_t *kc_job_current(void)
-{
-    return kc__job_current();
-}
-
-void kc__job_not_live(const char *call, const void *handle)
-{
-    if (!handle)
-        kc__usage(call, "the job is NULL (rule J18)");
-    if (kc__block_is_free(handle))
-        kc__usage(call, "the job has been freed (rule J18)");
-    kc__usage(call, "the pointer is not a job (rule J18)");
-}
-
-kc_job_t *kc_job_retain(kc_job_t *j)
-{
-    kc__job_ref(kc__job_live("kc_job_retain", j));
-    return j;
-}
-
-void kc_job_release(kc_job_t *j)
-{
-    if (j)
-        kc__job_give_up(kc__job_live("kc_job_release", j));
-}
-
-kc_job_state_t kc_job_state(const kc_job_t *j)
-{
-    uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* J5 */
-
-    if (word & KC_WORD_DONE)
-        return word & KC_WORD_DONE_FAILED      ? KC_JOB_FAILED
-               : word & KC_WORD_DONE_CANCELLED ? KC_JOB_CANCELLED
-                                               : KC_JOB_COMPLETED;
-    return word & KC_WORD_CANCELLED ? KC_JOB_CANCELLING : KC_JOB_ACTIVE;
-}
-
-int kc_job_result(const kc_job_t *j, int *code)
-{
-    if (!j)
-        return -EINVAL;
-    if (!(kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
-        return -EAGAIN;
-    if (code)
-        *code = kc__job_result(j);
-    return 0;
-}
-
-const char *kc_job_name(const kc_job_t *j)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(kc__job_live("kc_job_name", j));
-
-    return ext ? ext->name : "";
 }

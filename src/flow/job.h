@@ -23,14 +23,14 @@
 enum {
     KC_JOB_PUBLIC =
         KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE,
-    KC_JOB_SCOPE = 32,     /* its body is a piece of its parent's body                  */
-    KC_JOB_GROUP = 64,     /* it has no body, and is open until it is closed            */
-    KC_JOB_PROMISE = 128,  /* it has no body, and somebody will say how it ended        */
-    KC_JOB_ROOT = 256,     /* the parent of what is nobody's child                      */
-    KC_JOB_QUIET = 512,    /* its failure is not its parent's                           */
-    KC_JOB_COUNTED = 1024, /* it counts as running in a parent with max_running          */
-    KC_JOB_GUEST = 2048,   /* its parent is in another scheduler                         */
-    KC_JOB_PENDING = 4096  /* it waits for its turn in a parent with max_running          */
+    KC_JOB_SCOPE = 1 << 16,   /* its body is a piece of its parent's body                  */
+    KC_JOB_GROUP = 1 << 17,   /* it has no body, and is open until it is closed            */
+    KC_JOB_PROMISE = 1 << 18, /* it has no body, and somebody will say how it ended        */
+    KC_JOB_ROOT = 1 << 19,    /* the parent of what is nobody's child                      */
+    KC_JOB_QUIET = 1 << 20,   /* its failure is not its parent's                           */
+    KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
+    KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
+    KC_JOB_PENDING = 1 << 23  /* it waits for its turn in a parent with max_running        */
 };
 
 #define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
@@ -99,6 +99,12 @@ KC_INLINE uint32_t kc__job_flags(const kc_job_t *j)
     return kc_load_relaxed(&j->task.block.flags);
 }
 
+/* The one number of a job, in all that users see: kc_job_id. */
+KC_INLINE uint64_t kc__job_number(const kc_job_t *j)
+{
+    return kc_load_relaxed(kc__block_number(&j->task.block));
+}
+
 KC_INLINE bool kc__job_stopped(const kc_job_t *j)
 {
     return kc__job_word(j) & KC_WORD_STOP;
@@ -156,6 +162,7 @@ KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags)
     if (kc_unlikely(!block))
         return NULL;
     kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
+    kc_store_relaxed(kc__block_number(block), kc__thread_new_id(t));
     kc_store_relaxed(&j->task.block.flags, flags);
     kc_store_relaxed(&j->task.word, 1);
     kc_store_relaxed(&j->task.worker, s->main);

@@ -40,7 +40,8 @@ static void blame(kc_job_t *j, int code, bool child);
 static void blame_now(void);
 
 #define kc__job_fail blame
-#include "flow/job.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "flow/job.c"      /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "flow/job_info.c" /* NOLINT(bugprone-suspicious-include): so that it sees the same */
 #undef kc__job_fail
 #include "flow/cancel.c" /* NOLINT(bugprone-suspicious-include) */
 
@@ -66,7 +67,6 @@ static struct {
     bool started, stopped; /* the body has begun; it was told */
     bool attached, shielded;
     int first;         /* calls that were the first cancel of the parent */
-    kc_job_t *put_off; /* its end is for the thread's own stack */
     kc_job_t *blamed;
     int code;
     void *memory[2]; /* what kc__alloc gives; NULL: none has an extension */
@@ -103,6 +103,19 @@ void *kc__alloc(size_t size)
 void kc__free(void *p)
 {
     model_assert(!p || s.given > 0);
+}
+
+void kc__thread_more_ids(kc_thread_t *t)
+{
+    t->end_id = UINT64_MAX;
+}
+
+KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block)
+{
+    static KC_ATOMIC(uint64_t) number;
+
+    (void)block;
+    return &number;
 }
 
 kc_block_t *kc__block_get(kc_block_cache_t *cache)

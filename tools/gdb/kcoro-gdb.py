@@ -27,6 +27,8 @@ MAGIC = 0xC020C070
 BLOCK_SIZE = 128
 CHUNK_SIZE = 1024 * 1024
 HEADER_SIZE = 4096
+PAGE_SIZE = 4096
+NUMBERS_SIZE = 256  # at the beginning of each page: the numbers of its blocks
 STATES = ["created", "ready", "running", "suspended", "parked", "finished", "suspended"]
 CREATED, READY, RUNNING, SUSPENDED, PARKED, FINISHED, CALLING = range(7)
 
@@ -85,6 +87,8 @@ def coroutines():
         base = number(chunk)
         data = bytes(memory.read_memory(base, CHUNK_SIZE))
         for at in range(HEADER_SIZE, CHUNK_SIZE, BLOCK_SIZE):
+            if at % PAGE_SIZE < NUMBERS_SIZE:
+                continue
             if int.from_bytes(data[at:at + 4], "little") == MAGIC:
                 found.append(Coroutine(base + at))
         chunk = chunk.dereference()["next"]
