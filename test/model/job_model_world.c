@@ -67,6 +67,7 @@ static struct {
     bool started, stopped; /* the body has begun; it was told */
     bool attached, shielded;
     int first;         /* calls that were the first cancel of the parent */
+    kc_job_t *put_off; /* its end is for the thread's own stack */
     kc_job_t *blamed;
     int code;
     void *memory[2]; /* what kc__alloc gives; NULL: none has an extension */
