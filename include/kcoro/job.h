@@ -171,6 +171,18 @@ KC_API kc_job_state_t kc_job_state(const kc_job_t *j);
  * -EINVAL: j is NULL. */
 KC_API int kc_job_result(const kc_job_t *j, int *code);
 
+/*
+ * What the body of j returned, whatever the outcome: work that was finished in a job that is
+ * cancelled, a code that another failure came before. It answers as soon as the body has returned,
+ * while cleanups and children go on.
+ *
+ * Context: anywhere.  Suspends: no.
+ * Returns: 0, and in *rc, which may be NULL, what it returned; -EAGAIN: it has not yet; -ENOENT: it
+ *          never will: it did not start before it was cancelled, it is unwound, or it has no body
+ *          of its own (groups, promises, scopes); -EINVAL: j is NULL.
+ */
+KC_API int kc_job_returned(const kc_job_t *j, int *rc);
+
 /* Context: anywhere.  Returns: why it was cancelled; 0: it was not; -EINVAL: j is NULL. */
 KC_API int kc_job_reason(const kc_job_t *j);
 

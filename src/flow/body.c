@@ -14,6 +14,10 @@
  *          B1  start: word  load_acquire  word.h J2   that it is locked or to stop
  *          B2  here: word   load_acquire  word.h J2   TERMINATE on its signal, for who is told
  *                                                     -ECANCELED
+ *          B3  returned:    store_release B3          what it returned
+ *              flags        load_acquire
+ *          B4  returned:    load_acquire  word.h J1   that BODY is gone, and so what B3 has set:
+ *              word                                   else a failure would be taken for a 0
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -23,6 +27,12 @@
 #include <string.h>
 
 /* ---- start ---------------------------------------------------------------------------------- */
+
+/* Only the thread that starts j or runs its body does this. */
+static void add_flag(kc_job_t *j, uint32_t flag)
+{
+    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* B3 */
+}
 
 static void dispose(kc_job_ext_t *ext, void *arg)
 {
@@ -79,7 +89,7 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
     if (ext && ext->dispose)
         dispose(ext, j->task.arg);
     /* From now on a message is no task to be started. */
-    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_TASK_BODILESS);
+    add_flag(j, KC_TASK_BODILESS);
     kc__job_release(j, 0);
     return -ECANCELED;
 }
@@ -104,6 +114,7 @@ KC_INLINE bool body_begins(kc_job_t *j)
 static void begins_to_dispose(kc_job_t *j)
 {
     j->task.fn = disposes;
+    add_flag(j, KC_JOB_NO_RETURN);
     if (kc__job_word(j) & KC_WORD_NO_STACK)
         lacks_no_more(j);
     kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
@@ -288,11 +299,44 @@ KC_AFTER_SWITCH void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *en
     }
 }
 
+/* The body has returned rc, or is unwound. Nobody gets the payload of one that has failed (D1). */
+static void note_return(kc_job_t *j, int rc)
+{
+    if (kc__job_flags(j) & KC_JOB_NO_RETURN)
+        return;
+    if (rc != 0)
+        j->task.returned = rc;
+    add_flag(j, rc != 0 ? KC_JOB_RETURNED | KC_JOB_CODED : KC_JOB_RETURNED);
+}
+
+/* What most bodies return, 0, and that they have, is not noted anywhere: they have left. */
+int kc__job_returned(const kc_job_t *j, int *rc)
+{
+    uint64_t word = kc_load_acquire(&j->task.word);         /* B4 */
+    uint32_t flags = kc_load_acquire(&j->task.block.flags); /* B3 */
+
+    if (flags & (KC_JOB_SCOPE | KC_JOB_NO_RETURN | KC_TASK_BODILESS))
+        return -ENOENT;
+    if (!(word & KC_WORD_STARTED))
+        return word & (KC_WORD_STOP | KC_WORD_DONE) ? -ENOENT : -EAGAIN;
+    if ((word & KC_WORD_BODY) && !(flags & KC_JOB_RETURNED))
+        return -EAGAIN;
+    if (rc)
+        *rc = flags & KC_JOB_CODED ? j->task.returned : 0;
+    return 0;
+}
+
+int kc_job_returned(const kc_job_t *j, int *rc)
+{
+    return j ? kc__job_returned(kc__job_live("kc_job_returned", j), rc) : -EINVAL;
+}
+
 /* The body has failed, or has something to clean up: not in a forked child, where the end of a body
  * is found out only when it has left. */
 static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
 {
     kc__sched_check_process(kc__job_sched(j));
+    note_return(j, rc);
     if (rc != 0)
         kc__job_settle(j, rc);
     if (co->cleanups)
@@ -341,6 +385,7 @@ static void task_message(kc_block_t *block)
  */
 static _Noreturn void unwind(kcoro_t *co)
 {
+    add_flag(kc__job_own(co), KC_JOB_NO_RETURN);
     while (co->cleanups) {
         kc_cleanup_t *c = co->cleanups;
         kc_job_t *j = kc__job_of(co->task);

@@ -718,6 +718,7 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
     kc__worker_count(kc__worker(), KC_COUNT_CANCELLED);
     j->task.wait = NULL;
     kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_NO_RETURN);
     kc__job_unlock_to(j, (word & ~(KC_WORD_BODY | KC_WORD_COUNT)) | KC_WORD_DONE |
                              KC_WORD_DONE_CANCELLED);
 }

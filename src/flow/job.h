@@ -30,7 +30,11 @@ enum {
     KC_JOB_QUIET = 1 << 20,   /* its failure is not its parent's                           */
     KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
-    KC_JOB_PENDING = 1 << 23  /* it waits for its turn in a parent with max_running        */
+    KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
+    /* Of a body that has started; its thread sets them. See kc__job_returned. */
+    KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
+    KC_JOB_CODED = 1 << 25,    /* ... and not 0: task.returned says what                        */
+    KC_JOB_NO_RETURN = 1 << 26 /* it never will: it is unwound, or dispose runs instead         */
 };
 
 #define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
@@ -364,6 +368,9 @@ KC_INLINE void kc__job_drain(kc_job_t *j)
 
 /* The flags of the coroutine of j's body, which is to run there. */
 uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where);
+
+/* As kc_job_returned. */
+int kc__job_returned(const kc_job_t *j, int *rc);
 
 /* What a body's return value means for its job. */
 void kc__job_settle(kc_job_t *j, int rc);

@@ -160,7 +160,10 @@ void kc_set_payload(void *payload)
 
     if (!co)
         kc__usage("kc_set_payload", "there is no current job (rule D4)");
-    kc__job_own(co)->task.payload = payload;
+    kc_job_t *own = kc__job_own(co);
+    if (kc_likely(
+            !(kc__job_flags(own) & KC_JOB_CODED))) /* else nobody gets it, and a cleanup asks */
+        own->task.payload = payload;
 }
 
 /* The value of a job that has ended. */

@@ -61,6 +61,7 @@ typedef struct kc_task {
     union {
         kc_fn_t fn;    /* I  until it starts */
         void *payload; /* O  then: what await hands over */
+        int returned;  /* O  then, if it is not 0: what the body returned; nobody gets a payload */
     };
     union {
         void *arg;            /* I  until it starts */

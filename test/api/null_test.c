@@ -216,6 +216,7 @@ TWICE(a_job)
     kc_lease_t lease;
 
     IS_EINVAL(kc_job_result(NULL, NULL));
+    IS_EINVAL(kc_job_returned(NULL, NULL));
     IS_EINVAL(kc_job_reason(NULL));
     IS_EINVAL(kc_job_join(NULL));
     IS_EINVAL(kc_job_join_until(NULL, 0));

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a body returned, failures that are values, and who has failed.
+ */
+#include "job_kit.h"
+
+/* ---- what a body returned ------------------------------------------------------------------- */
+
+static int returned_by(kc_job_t *j)
+{
+    int rc = 12345;
+
+    CHECK_EQ(kc_job_returned(j, &rc), 0);
+    CHECK_EQ(kc_job_returned(j, NULL), 0);
+    return rc;
+}
+
+/* j has ended, and its body returned that. Gives the reference up. */
+static void ended_having_returned(kc_job_t *j, kc_job_state_t state, int code, int rc)
+{
+    CHECK_EQ(returned_by(j), rc);
+    ended(j, state, code);
+}
+
+/* Waits until it is cancelled, and returns something else. */
+static int returns_when_cancelled(void *arg)
+{
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    return (int)(intptr_t)arg;
+}
+
+static int returns_7_beside_a_child_that_fails(void *arg UNUSED)
+{
+    CHECK_EQ(kc_launch(returns, CODE(-EIO)), 0);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    return 7;
+}
+
+static kc_job_t *joined(kc_fn_t fn, void *arg)
+{
+    kc_job_t *j = launch(fn, arg, &(kc_launch_opts_t){ .flags = KC_JOB_DETACHED });
+
+    (void)!kc_job_join(j);
+    return j;
+}
+
+static kc_job_t *cancelled(kc_fn_t fn, void *arg, uint32_t flags)
+{
+    kc_job_t *j =
+        launch(fn, arg, &(kc_launch_opts_t){ .flags = flags | KC_JOB_NOW | KC_JOB_DETACHED });
+
+    CHECK(kc_job_cancel(j, 0));
+    (void)!kc_job_join(j);
+    return j;
+}
+
+IN_A_JOB(what_a_body_returned_is_known_whatever_the_outcome)
+{
+    ended_having_returned(joined(returns, CODE(0)), KC_JOB_COMPLETED, 0, 0);
+    ended_having_returned(joined(returns, CODE(-EIO)), KC_JOB_FAILED, -EIO, -EIO);
+    ended_having_returned(joined(returns, CODE(3)), KC_JOB_FAILED, 3, 3);
+    ended_having_returned(joined(returns, CODE(-ECANCELED)), KC_JOB_CANCELLED, -ECANCELED,
+                          -ECANCELED);
+    ended_having_returned(joined(returns_7_beside_a_child_that_fails, NULL), KC_JOB_FAILED, -EIO,
+                          7);
+    ended_having_returned(cancelled(returns_when_cancelled, CODE(0), 0), KC_JOB_CANCELLED,
+                          -ECANCELED, 0);
+    ended_having_returned(cancelled(returns_when_cancelled, CODE(-ECANCELED), 0), KC_JOB_CANCELLED,
+                          -ECANCELED, -ECANCELED);
+    ended_having_returned(cancelled(returns_when_cancelled, CODE(-EPIPE), 0), KC_JOB_FAILED,
+                          -EPIPE, -EPIPE);
+    return 0;
+}
+
+struct ends_late {
+    count_t began, may_end;
+    int rc;
+};
+
+static int waits_for_its_leave(void *arg)
+{
+    struct ends_late *e = arg;
+
+    set(&e->began, 1);
+    UNTIL(get(&e->may_end));
+    return 0;
+}
+
+static void cleanup_waits_for_its_leave(void *arg)
+{
+    (void)!waits_for_its_leave(arg);
+    kc_set_payload(arg); /* too late after a failure, when nobody gets it */
+}
+
+static int leaves_a_child(void *arg)
+{
+    CHECK_EQ(kc_launch(waits_for_its_leave, arg), 0);
+    UNTIL(get(&((struct ends_late *)arg)->began));
+    return ((struct ends_late *)arg)->rc;
+}
+
+static int leaves_a_cleanup(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_waits_for_its_leave, arg), 0);
+    return ((struct ends_late *)arg)->rc;
+}
+
+IN_A_JOB(what_a_body_returned_is_known_before_its_job_ends)
+{
+    static const kc_fn_t body[] = { leaves_a_child, leaves_a_cleanup };
+    static const int code[] = { 0, -EIO, -ECANCELED };
+
+    for (int i = 0; i < 6; i++) {
+        struct ends_late e = { .rc = code[i % 3] };
+        int rc = 12345;
+        kc_job_t *j = launch(body[i / 3], &e, &(kc_launch_opts_t){ .flags = KC_JOB_DETACHED });
+        UNTIL(kc_job_returned(j, &rc) != -EAGAIN);
+        CHECK_EQ(kc_job_result(j, NULL), -EAGAIN);
+        CHECK_EQ(rc, e.rc);
+        CHECK_EQ(returned_by(j), e.rc);
+        set(&e.may_end, 1);
+        CHECK_EQ(kc_job_join(j), e.rc);
+        CHECK_EQ(returned_by(j), e.rc);
+        void *payload = &e;
+        CHECK_EQ(kc_deferred_get((kc_deferred_t *)j, &payload), e.rc);
+        CHECK(payload == (e.rc == 0 && body[i / 3] == leaves_a_cleanup ? &e : NULL));
+        kc_job_release(j);
+    }
+    return 0;
+}
+
+IN_A_JOB(what_goes_on_has_not_returned_yet)
+{
+    count_t began = 0;
+    kc_job_t *j = launch(waits, &began, NULL);
+
+    CHECK(kc_job_returned(j, NULL) == -EAGAIN);
+    UNTIL(get(&began));
+    CHECK_EQ(kc_job_returned(j, NULL), -EAGAIN);
+    CHECK_EQ(kc_job_returned(kc_job_current(), NULL), -EAGAIN);
+    kc_job_drop(j);
+    return 0;
+}
+
+static int waits_with_a_cleanup(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_waits_for_its_leave, arg), 0);
+    return kc_sleep(KC_FOREVER);
+}
+
+static void never_returned(kc_job_t *j)
+{
+    int rc = 12345;
+
+    CHECK_EQ(kc_job_returned(j, &rc), -ENOENT);
+    CHECK_EQ(rc, 12345);
+    kc_job_release(j);
+}
+
+static int counts_dispose(void *arg UNUSED)
+{
+    return 0;
+}
+
+static void disposes_of(void *arg)
+{
+    add(arg);
+}
+
+IN_A_JOB(what_is_unstarted_unwound_or_has_no_body_of_its_own_never_returns)
+{
+    struct ends_late e = { .may_end = 1 };
+    count_t disposed = 0;
+    kc_deferred_t *promise;
+    kc_scope_t scope;
+
+    kc_job_t *g = group(NULL);
+    CHECK_EQ(kc_job_returned(g, NULL), -ENOENT);
+    CHECK_EQ(kc_group_close(g), 0);
+    CHECK_EQ(kc_job_join(g), 0);
+    never_returned(g);
+
+    kc_signal_t *fired = kc_signal_create(0);
+    kc_signal_emit(fired, KC_SIG_TERMINATE);
+    kc_job_t *j = launch(never, NULL, &(kc_launch_opts_t){ .signal = fired });
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    never_returned(j);
+    j = launch(counts_dispose, &disposed,
+               &(kc_launch_opts_t){ .signal = fired, .dispose = disposes_of });
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK_EQ(get(&disposed), 1);
+    never_returned(j);
+    kc_signal_release(fired);
+
+    never_returned(cancelled(waits, NULL, KC_JOB_UNWIND));
+    never_returned(cancelled(waits_with_a_cleanup, &e, KC_JOB_UNWIND));
+
+    CHECK_EQ(kc_promise(NULL, &promise), 0);
+    CHECK_EQ(kc_job_returned(kc_deferred_job(promise), NULL), -ENOENT);
+    CHECK_EQ(kc_promise_complete(promise, 0, NULL), 0);
+    CHECK_EQ(kc_job_returned(kc_deferred_job(promise), NULL), -ENOENT);
+    kc_deferred_release(promise);
+
+    CHECK_EQ(kc_scope_begin(&scope, NULL), 0);
+    j = kc_job_retain(kc_scope_job(&scope));
+    CHECK_EQ(kc_job_returned(j, NULL), -ENOENT);
+    CHECK_EQ(kc_scope_end(&scope), 0);
+    never_returned(j);
+    return 0;
+}
+
+enum { MANY = 20 };
+
+IN_A_JOB(many_that_are_ended_where_they_wait_have_not_returned)
+{
+    kc_job_t *g = group(NULL), *j[MANY];
+
+    for (int i = 0; i < MANY; i++)
+        j[i] = launch(waits, NULL,
+                      &(kc_launch_opts_t){ .parent = g, .flags = KC_JOB_UNWIND | KC_JOB_NOW });
+    kc_job_cancel(g, 0);
+    CHECK_EQ(kc_job_join(g), -ECANCELED);
+    for (int i = 0; i < MANY; i++)
+        never_returned(j[i]);
+    kc_job_release(g);
+    return 0;
+}
