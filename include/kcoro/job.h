@@ -346,9 +346,11 @@ KC_API void kc_deferred_release(kc_deferred_t *d);
 
 /*
  * A child without a coroutine, which somebody completes from outside. The job around it waits for
- * it. Cancelled, it is CANCELED at once.
+ * it. Cancelled, it is CANCELED at once. Its failure is a value, data that arrived and not work
+ * that broke: whoever awaits it gets it, now or later, and nobody is cancelled.
  *
- * Context: as kc_launch_job.  Returns: as kc_launch_job.  Owns: *out is one reference.
+ * Context: as kc_launch_job.  Returns: as kc_launch_job; -EINVAL also for KC_JOB_NOW.
+ * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out);
 

@@ -19,16 +19,21 @@ static void check_items(void)
     }
 }
 
+/* Its failure is nobody else's. */
+static bool fails_alone(const struct node *n)
+{
+    return n->alone || n->kind == SCOPE || n->kind == PROMISE;
+}
+
 static bool failed_below(const struct node *n, int code)
 {
     for (int i = 0; i < prog.nodes; i++) {
         const struct node *c = &prog.node[i];
-        if (c->up != n->index || c->kind == PIECE || c->alone || !kc_load_relaxed(&c->launched))
+        if (c->up != n->index || c->kind == PIECE || fails_alone(c) ||
+            !kc_load_relaxed(&c->launched))
             continue;
         kc_job_t *j = kc_load_relaxed(&c->job);
         int result = 0;
-        if (c->kind == SCOPE)
-            continue;
         if (!j ? c->returned == code || failed_below(c, code)
                : kc_job_state(j) == KC_JOB_FAILED && kc_job_result(j, &result) == 0 &&
                      result == code)
@@ -43,7 +48,7 @@ static bool has_failed_child(const struct node *n)
     for (int i = 0; i < prog.nodes; i++) {
         const struct node *c = &prog.node[i];
         kc_job_t *j = kc_load_relaxed(&c->job);
-        if (c->up == n->index && c->kind == BODY && !c->alone && j &&
+        if (c->up == n->index && c->kind == BODY && !fails_alone(c) && j &&
             kc_job_state(j) == KC_JOB_FAILED)
             return true;
     }

@@ -201,7 +201,8 @@ void mark_failure(struct node *n)
         if (above(up) && above(up)->family)
             mark_family(above(up), -1);
     mark_cause(n);
-    while (!n->alone && n->kind != SCOPE && (n = above(n)) && !(n->flags & KC_JOB_SUPERVISOR))
+    while (!n->alone && n->kind != SCOPE && n->kind != PROMISE && (n = above(n)) &&
+           !(n->flags & KC_JOB_SUPERVISOR))
         mark_cause(n);
 }
 

@@ -299,7 +299,8 @@ static void check_batch(void)
         struct record *r = &batch.record[i];
         kc_job_t *j = kc_load_relaxed(&r->handle);
         int code = 0;
-        if (!j || !r->parent || r->kind == SCOPE || kc_job_state(j) != KC_JOB_FAILED)
+        if (!j || !r->parent || r->kind == SCOPE || r->kind == PROMISE ||
+            kc_job_state(j) != KC_JOB_FAILED)
             continue;
         CHECK_EQ(kc_job_result(j, &code), 0);
         r->parent->failures |= code_bit(code);

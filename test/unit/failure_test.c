@@ -225,3 +225,40 @@ IN_A_JOB(many_that_are_ended_where_they_wait_have_not_returned)
     kc_job_release(g);
     return 0;
 }
+
+/* ---- failures that are values --------------------------------------------------------------- */
+
+/* Its failure is a value, now and later, and cancels nobody. */
+static int has_a_broken_promise(void *arg)
+{
+    int code = (int)(intptr_t)arg;
+    void *payload = arg;
+    count_t in = 0;
+    kc_deferred_t *d;
+
+    CHECK_EQ(kc_promise(NULL, &d), 0);
+    kc_job_t *sibling = launch(waits, &in, NULL);
+    CHECK_EQ(kc_promise_complete(d, code, arg), 0);
+    CHECK_EQ(kc_await(d, &payload), code);
+    CHECK_PTR(payload, NULL);
+    UNTIL(get(&in));
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_job_state(sibling), KC_JOB_ACTIVE);
+    CHECK_EQ(kc_job_state(kc_job_current()), KC_JOB_ACTIVE);
+    CHECK_EQ(kc_await(d, NULL), code);
+    CHECK_EQ(kc_deferred_get(d, NULL), code);
+    CHECK_EQ(kc_deferred_state(d), KC_DEFERRED_FAILED);
+    kc_deferred_release(d);
+    kc_job_drop(sibling);
+    return 0;
+}
+
+IN_A_JOB(the_failure_of_a_promise_is_a_value_and_cancels_nobody)
+{
+    CHECK_EQ(kc_scope(has_a_broken_promise, CODE(-EIO), NULL), 0);
+    CHECK_EQ(kc_scope(has_a_broken_promise, CODE(3), NULL), 0);
+    kc_job_t *j = launch(has_a_broken_promise, CODE(-ETIMEDOUT), NULL);
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
+    return 0;
+}

@@ -123,17 +123,18 @@ static int parks_over_an_end(void *arg)
  * unparked, or was cancelled by the handler: how it ends. */
 static int ends_when_parked_below_a_handler(bool cancelled)
 {
-    kc_deferred_t *d = NULL;
     kc_lease_t lease;
     count_t in = 0;
 
     set(&done_with, 0);
     kc_job_t *top = group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR });
     kc_job_t *j = launch(listens, &in, &(kc_launch_opts_t){ .parent = top });
-    CHECK_EQ(kc_promise(&(kc_launch_opts_t){ .parent = j }, &d), 0);
-    CHECK_EQ(kc_lease_take(kc_deferred_job(d), &lease), 0);
-    CHECK_EQ(kc_promise_complete(d, -EIO, NULL), 0);
-    kc_deferred_release(d);
+    kc_job_t *fails = group(&(kc_launch_opts_t){ .parent = j });
+    CHECK_EQ(kc_lease_take(fails, &lease), 0);
+    kc_job_t *first = launch(returns, CODE(-EIO), &(kc_launch_opts_t){ .parent = fails });
+    CHECK_EQ(kc_job_join(first), -EIO);
+    kc_job_release(first);
+    kc_job_release(fails);
     UNTIL(get(&in) == 1);
     kc_job_t *parks = launch(parks_over_an_end, &lease,
                              &(kc_launch_opts_t){ .parent = top, .affinity = KC_MAIN });
