@@ -55,9 +55,15 @@ enum {
     KC_JOB_NOW = 4,      /* starts at once, on this thread; the caller goes on when it suspends */
     KC_JOB_UNWIND = 8,   /* cancelled at a suspension point, the body is not resumed: its scopes
                               end and its cleanups run, and that is all                           */
-    KC_JOB_MIGRATE = 16  /* for KC_WORKER: where it suspends it may be moved to another worker, the
+    KC_JOB_MIGRATE = 16, /* for KC_WORKER: where it suspends it may be moved to another worker, the
                               one that wakes it or one that sleeps. What its thread keeps (errno,
                               thread-local variables, locks of other libraries) is then another's */
+    KC_JOB_ALONE = 32    /* its failure is a value: for whoever joins or awaits it, and for nobody
+                              else. It cancels neither its parent nor its siblings and does not
+                              decide how its parent ends. A child in every other way: waited for,
+                              and cancelled with its parent. Of a group: the failures in it stay
+                              in it. Promises are so always. Not together with KC_JOB_DETACHED,
+                              nor for scopes, whose failure is the value of their end           */
 };
 
 typedef struct {

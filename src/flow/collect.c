@@ -332,7 +332,7 @@ int kc_first_ok(kc_call_t *calls, size_t n, size_t *winner)
 int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
 {
     int rc = n == 0 ? -EINVAL : check(calls, n);
-    struct gather *g = rc == 0 ? gather_new(calls, n, KC_JOB_QUIET) : NULL;
+    struct gather *g = rc == 0 ? gather_new(calls, n, KC_JOB_ALONE) : NULL;
 
     if (!g)
         return rc ? rc : -ENOMEM;

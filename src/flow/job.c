@@ -363,7 +363,7 @@ static kc_link_t **claim_waiters(kc_job_t *j, kc_link_t **end)
 static bool fails_parent(const kc_job_t *j, uint64_t done)
 {
     return kc_unlikely(done & KC_WORD_DONE_FAILED) &&
-           !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_PROMISE | KC_JOB_QUIET)) &&
+           !(kc__job_flags(j) & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_PROMISE)) &&
            !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
 }
 

@@ -21,13 +21,13 @@
 
 /* block.flags, beside the KC_JOB_* of kcoro/job.h: what kind of job it is. */
 enum {
-    KC_JOB_PUBLIC =
-        KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE,
+    KC_JOB_PUBLIC = KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND |
+                    KC_JOB_MIGRATE | KC_JOB_ALONE,
     KC_JOB_SCOPE = 1 << 16,   /* its body is a piece of its parent's body                  */
     KC_JOB_GROUP = 1 << 17,   /* it has no body, and is open until it is closed            */
     KC_JOB_PROMISE = 1 << 18, /* it has no body, and somebody will say how it ended        */
     KC_JOB_ROOT = 1 << 19,    /* the parent of what is nobody's child                      */
-    KC_JOB_QUIET = 1 << 20,   /* its failure is not its parent's                           */
+    KC_JOB_UNHELD = 1 << 20,  /* a promise that jobs of its own scheduler keep             */
     KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */

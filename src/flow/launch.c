@@ -107,6 +107,8 @@ static int check(const kc_launch_opts_t *o)
 {
     if ((o->flags & ~(uint32_t)KC_JOB_PUBLIC) || o->timeout < 0 || o->grace < 0)
         return -EINVAL;
+    if ((o->flags & KC_JOB_ALONE) && (o->flags & KC_JOB_DETACHED))
+        return -EINVAL; /* nobody's child has nobody to fail */
     return kc_likely(kc__stack_fits(o->stack)) ? 0 : -ENOMEM;
 }
 
@@ -361,7 +363,7 @@ int kc__promise_of_ours(kc_deferred_t **out)
 {
     kc_job_t *j;
 
-    int rc = bodiless(NULL, KC_JOB_PROMISE | KC_JOB_QUIET, &j);
+    int rc = bodiless(NULL, KC_JOB_PROMISE | KC_JOB_UNHELD, &j);
     if (rc == 0)
         *out = (kc_deferred_t *)j;
     return rc;
@@ -401,7 +403,7 @@ bool kc__hold_for_foreign(kc_sched_t *s)
 void kc__group_ends(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
-    bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_QUIET)) == KC_JOB_PROMISE;
+    bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_UNHELD)) == KC_JOB_PROMISE;
 
     kc__job_release(j, 0);
     if (held) /* last: what the release has brought must be there when main looks again */

@@ -19,12 +19,6 @@ static void check_items(void)
     }
 }
 
-/* Its failure is nobody else's. */
-static bool fails_alone(const struct node *n)
-{
-    return n->alone || n->kind == SCOPE || n->kind == PROMISE;
-}
-
 static bool failed_below(const struct node *n, int code)
 {
     for (int i = 0; i < prog.nodes; i++) {
@@ -53,6 +47,19 @@ static bool has_failed_child(const struct node *n)
             return true;
     }
     return false;
+}
+
+/* What its body returned is known, if it did. */
+static void check_returned(const struct node *n, kc_job_t *j)
+{
+    int returned = 0, rc = kc_job_returned(j, &returned);
+    bool ran = n->kind == BODY && kc_load_relaxed(&n->started) == 1;
+
+    MUST(rc == 0 || rc == -ENOENT);
+    if (rc == 0)
+        MUST(ran && returned == n->returned);
+    else
+        MUST(!ran || (n->flags & KC_JOB_UNWIND));
 }
 
 static void check_outcome(const struct node *n, kc_job_t *j)
@@ -111,8 +118,10 @@ static void check_node(const struct node *n)
         MUST(started + kc_load_relaxed(&n->tokens_cancelled) <= 1);
     if (n->defers)
         BROKEN("node %d: %d cleanups have not run", n->index, n->defers);
-    if (j)
+    if (j) {
+        check_returned(n, j);
         check_outcome(n, j);
+    }
 }
 
 void check_ended(void)

@@ -194,15 +194,19 @@ void mark_family(struct node *n, int rc)
             mark_cause(node_at(n->family - 1 + i));
 }
 
-/* It goes up to the next scope, supervisor or collect call. */
+bool fails_alone(const struct node *n)
+{
+    return n->alone || n->kind == SCOPE || n->kind == PROMISE || (n->flags & KC_JOB_ALONE);
+}
+
+/* It goes up to the next scope, supervisor, collect call, or job alone. */
 void mark_failure(struct node *n)
 {
     for (struct node *up = n; up && !up->family; up = above(up))
         if (above(up) && above(up)->family)
             mark_family(above(up), -1);
     mark_cause(n);
-    while (!n->alone && n->kind != SCOPE && n->kind != PROMISE && (n = above(n)) &&
-           !(n->flags & KC_JOB_SUPERVISOR))
+    while (!fails_alone(n) && (n = above(n)) && !(n->flags & KC_JOB_SUPERVISOR))
         mark_cause(n);
 }
 

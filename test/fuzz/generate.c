@@ -86,9 +86,13 @@ static void node_options(struct node *n)
                                       KC_JOB_UNWIND | KC_JOB_NOW,
                                       KC_JOB_MIGRATE,
                                       KC_JOB_MIGRATE | KC_JOB_UNWIND,
-                                      KC_JOB_DETACHED };
+                                      KC_JOB_DETACHED,
+                                      KC_JOB_ALONE,
+                                      KC_JOB_ALONE | KC_JOB_UNWIND };
 
-    n->flags = n->kind == BODY ? flags[pick(10)] : chance(30) ? KC_JOB_SUPERVISOR : 0;
+    n->flags = n->kind == BODY ? flags[pick(12)] : chance(30) ? KC_JOB_SUPERVISOR : 0;
+    if (n->kind == GROUP && chance(20))
+        n->flags |= KC_JOB_ALONE;
     if (n->kind == BODY && !(n->flags & KC_JOB_NOW))
         n->where = random_place();
     if (n->flags & KC_JOB_MIGRATE)

@@ -136,7 +136,7 @@ struct node {
     int8_t signal; /* -1: none */
     int rc;        /* what it returns, if nothing comes between */
     bool obeys;    /* returns at the first -ECANCELED */
-    bool alone;    /* its failure is a value  */
+    bool alone;    /* a call of collect: its failure is a value */
     bool disposes, handle, named, interval, in_cleanup;
     bool deferring; /* O */
 
@@ -281,6 +281,7 @@ void node_started(struct node *n);
 void node_left(void *node);
 void node_is_over(struct node *n);        /* somebody has joined it */
 void mark_cause(struct node *n);          /* somebody cancels it  */
+bool fails_alone(const struct node *n);   /* its failure is nobody else's */
 void mark_failure(struct node *n);        /* and so those above */
 void mark_family(struct node *n, int rc); /* it is about to end so */
 void holds_open(struct node *n, int by);  /* something of n has to come to its end yet */

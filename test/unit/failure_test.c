@@ -262,3 +262,159 @@ IN_A_JOB(the_failure_of_a_promise_is_a_value_and_cancels_nobody)
     kc_job_release(j);
     return 0;
 }
+
+static const kc_launch_opts_t alone = { .flags = KC_JOB_ALONE };
+
+/* A sibling waits while one or more fail alone, and nobody is disturbed. */
+static int has_children_that_fail_alone(void *arg UNUSED)
+{
+    static const uint32_t with[] = { 0, KC_JOB_NOW, KC_JOB_UNWIND, KC_JOB_SUPERVISOR,
+                                     KC_JOB_MIGRATE };
+    count_t in = 0;
+    kc_job_t *sibling = launch(waits, &in, NULL);
+
+    for (int i = 0; i < 5; i++) {
+        kc_job_t *j = launch(returns, CODE(-EIO - i),
+                             &(kc_launch_opts_t){ .flags = KC_JOB_ALONE | with[i] });
+        CHECK_EQ(kc_job_join(j), -EIO - i);
+        ended_having_returned(j, KC_JOB_FAILED, -EIO - i, -EIO - i);
+    }
+    CHECK_EQ(kc_launch_job(returns, CODE(7), &alone, NULL), 0); /* nobody asks how it ended */
+    UNTIL(get(&in));
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_job_state(sibling), KC_JOB_ACTIVE);
+    CHECK_EQ(kc_job_state(kc_job_current()), KC_JOB_ACTIVE);
+    kc_job_drop(sibling);
+    return 0;
+}
+
+IN_A_JOB(the_failure_of_a_job_alone_cancels_nobody_and_is_not_its_parents_result)
+{
+    CHECK_EQ(kc_scope(has_children_that_fail_alone, NULL, NULL), 0);
+    kc_job_t *j = launch(has_children_that_fail_alone, NULL, NULL);
+    CHECK_EQ(kc_job_join(j), 0);
+    ended(j, KC_JOB_COMPLETED, 0);
+    j = launch(has_children_that_fail_alone, NULL, &alone);
+    CHECK_EQ(kc_job_join(j), 0);
+    ended(j, KC_JOB_COMPLETED, 0);
+    return 0;
+}
+
+IN_A_JOB(await_of_a_job_alone_gives_its_result_and_the_caller_goes_on)
+{
+    kc_deferred_t *d;
+    void *payload = &d;
+
+    CHECK_EQ(kc_async_job(returns, CODE(-ENOENT), &alone, &d), 0);
+    CHECK_EQ(kc_await(d, &payload), -ENOENT);
+    CHECK_PTR(payload, NULL);
+    CHECK_EQ(kc_check(), 0);
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_await(d, NULL), -ENOENT);
+    kc_deferred_release(d);
+    return 0;
+}
+
+static int leaves_one_alone(void *arg)
+{
+    count_t *n = arg;
+
+    CHECK_EQ(kc_launch_job(until_set, &n[0], &alone, NULL), 0);
+    add(&n[1]);
+    return 0;
+}
+
+IN_A_JOB(a_job_alone_is_waited_for)
+{
+    count_t n[2] = { 0 };
+    kc_job_t *j = launch(leaves_one_alone, n, NULL);
+
+    UNTIL(get(&n[1]));
+    CHECK_EQ(kc_job_join_until(j, kc_now() + KC_US(100)), -ETIMEDOUT);
+    set(&n[0], 1);
+    CHECK_EQ(kc_job_join(j), 0);
+    kc_job_release(j);
+    return 0;
+}
+
+static int waits_with_one_alone(void *arg)
+{
+    CHECK_EQ(kc_launch_job(waits, arg, &alone, NULL), 0);
+    return waits(arg);
+}
+
+IN_A_JOB(a_job_alone_is_cancelled_with_its_parent)
+{
+    count_t in = 0;
+    kc_job_t *j = launch(waits_with_one_alone, &in, NULL);
+
+    UNTIL(get(&in) == 2);
+    CHECK(kc_job_cancel(j, -EPIPE));
+    CHECK_EQ(kc_job_join(j), -EPIPE);
+    kc_job_release(j);
+    return 0;
+}
+
+static int fails_beside_its_child(void *arg)
+{
+    CHECK_EQ(kc_launch(waits, NULL), 0);
+    return (int)(intptr_t)arg;
+}
+
+static int has_a_child_that_fails(void *arg)
+{
+    CHECK_EQ(kc_launch(returns, arg), 0);
+    CHECK_EQ(kc_launch(waits, NULL), 0);
+    return kc_sleep(KC_FOREVER);
+}
+
+IN_A_JOB(what_fails_below_a_job_alone_fails_that_and_goes_no_further)
+{
+    kc_job_t *j = launch(fails_beside_its_child, CODE(3), &alone);
+    CHECK_EQ(kc_job_join(j), 3);
+    kc_job_release(j);
+    j = launch(has_a_child_that_fails, CODE(-EIO), &alone);
+    CHECK_EQ(kc_job_join(j), -EIO);
+    ended(j, KC_JOB_FAILED, -EIO);
+    CHECK_EQ(kc_check(), 0);
+    return 0;
+}
+
+IN_A_JOB(failures_in_a_group_alone_stay_in_the_group)
+{
+    count_t in = 0;
+    kc_job_t *g = group(&alone);
+    kc_job_t *sibling = launch(waits, &in, &(kc_launch_opts_t){ .parent = g });
+
+    UNTIL(get(&in));
+    CHECK_EQ(kc_launch_job(returns, CODE(-EIO), &(kc_launch_opts_t){ .parent = g }, NULL), 0);
+    CHECK_EQ(kc_job_join(sibling), -EIO); /* the reason it was cancelled for */
+    CHECK_EQ(kc_job_join(g), -EIO);
+    CHECK_EQ(kc_check(), 0);
+    ended(sibling, KC_JOB_CANCELLED, -EIO);
+    ended(g, KC_JOB_FAILED, -EIO);
+    kc_deferred_t *d; /* a promise is so anyway */
+    CHECK_EQ(kc_promise(&alone, &d), 0);
+    CHECK_EQ(kc_promise_complete(d, -EIO, NULL), 0);
+    CHECK_EQ(kc_await(d, NULL), -EIO);
+    kc_deferred_release(d);
+    return 0;
+}
+
+OUTSIDE(a_plain_thread_may_launch_a_job_alone, s)
+{
+    count_t in = 0;
+    kc_job_t *top = launch(waits, &in, &(kc_launch_opts_t){ .sched = s });
+    kc_job_t *j =
+        launch(returns, CODE(-EIO), &(kc_launch_opts_t){ .parent = top, .flags = KC_JOB_ALONE });
+
+    CHECK_EQ(kc_job_join(j), -EIO);
+    CHECK_EQ(kc_job_state(top), KC_JOB_ACTIVE);
+    kc_job_release(j);
+    kc_job_cancel(top, 0);
+    CHECK_EQ(kc_job_join(top), -ECANCELED);
+    kc_job_release(top);
+    j = launch(returns, CODE(-EIO), &(kc_launch_opts_t){ .sched = s, .flags = KC_JOB_ALONE });
+    CHECK_EQ(kc_job_join(j), -EIO);
+    kc_job_release(j);
+}

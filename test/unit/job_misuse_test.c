@@ -59,8 +59,13 @@ IN_A_JOB(bad_options_of_a_launch_are_einval)
     kc_job_t *j = NULL;
     kc_deferred_t *d = NULL;
     const kc_launch_opts_t bad[] = {
-        { .flags = 32 }, { .flags = 1u << 31 },       { .timeout = -1 },
-        { .grace = -1 }, { .affinity = KC_MAIN - 1 }, { .affinity = 100 },
+        { .flags = KC_JOB_ALONE | KC_JOB_DETACHED },
+        { .flags = 64 },
+        { .flags = 1u << 31 },
+        { .timeout = -1 },
+        { .grace = -1 },
+        { .affinity = KC_MAIN - 1 },
+        { .affinity = 100 },
     };
 
     CHECK_EQ(kc_launch(NULL, NULL), -EINVAL);
@@ -69,7 +74,7 @@ IN_A_JOB(bad_options_of_a_launch_are_einval)
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         CHECK_EQ(kc_launch_job(never, NULL, &bad[i], &j), -EINVAL);
         CHECK_EQ(kc_async_job(never, NULL, &bad[i], &d), -EINVAL);
-        if (i < 4) {
+        if (i < 5) {
             CHECK_EQ(kc_group_create(&bad[i], &j), -EINVAL);
             CHECK_EQ(kc_promise(&bad[i], &d), -EINVAL);
         }
@@ -88,7 +93,8 @@ IN_A_JOB(bad_options_of_a_scope_are_einval_and_open_none)
         { .flags = KC_JOB_NOW },
         { .flags = KC_JOB_UNWIND },
         { .flags = KC_JOB_MIGRATE },
-        { .flags = 32 },
+        { .flags = KC_JOB_ALONE },
+        { .flags = 64 },
         { .timeout = -1 },
         { .grace = -1 },
     };
