@@ -15,6 +15,7 @@
 
 #define KC_API __attribute__((visibility("default")))
 #define KC_WARN_UNUSED __attribute__((warn_unused_result))
+#define KC_PRINTF(fmt, first) __attribute__((__format__(__printf__, fmt, first)))
 
 /* The version of the headers; kc_version() is the version of the library that runs. */
 #define KC_VERSION_MAJOR 0

@@ -189,6 +189,35 @@ KC_API int kc_job_result(const kc_job_t *j, int *code);
  */
 KC_API int kc_job_returned(const kc_job_t *j, int *rc);
 
+/*
+ * Whose failure j has ended with: its number (kc_job_id) and name ("": none). That is j itself, or
+ * a job below it. The failure of a scope that its body hands on as a value is the body's own.
+ *
+ * Context: anywhere; for the job that is reported in on_failure too.  Suspends: no.
+ * Returns: 0, and id and name, each of which may be NULL; -ENOENT: j has not failed; -ENOMEM: there
+ *          was no memory to keep it; -EINVAL: j is NULL.
+ */
+KC_API int kc_job_culprit(const kc_job_t *j, uint64_t *id, char name[32]);
+
+/*
+ * Attaches text to the coroutine's own job, at most 127 bytes; a second one replaces the first. It
+ * is a part of its failure: if it fails, the text goes with that to every job that ends FAILED with
+ * it, and kc_dump prints it. Otherwise nobody hears of it. Without memory it is lost.
+ *
+ * Context: a job; elsewhere bad use.  Suspends: no.
+ */
+KC_API void kc_set_message(const char *fmt, ...) KC_PRINTF(1, 2);
+
+/*
+ * What is said about the failure of j: the message of the job that failed first, else of j itself.
+ *
+ * Context: anywhere; for the job that is reported in on_failure too.  Suspends: no.
+ * Returns: its length, and in buf as much as n bytes hold, with a 0 at the end, as snprintf does;
+ *          -ENOENT: j has not ended FAILED, or there is none; -EINVAL: j is NULL, or buf is and n
+ *          is not 0.
+ */
+KC_API int kc_job_message(const kc_job_t *j, char *buf, size_t n);
+
 /* Context: anywhere.  Returns: why it was cancelled; 0: it was not; -EINVAL: j is NULL. */
 KC_API int kc_job_reason(const kc_job_t *j);
 
@@ -228,6 +257,18 @@ KC_API bool kc_job_cancel(kc_job_t *j, int reason);
 
 /* Context: a job.  Returns: as kc_job_cancel of the current job. */
 KC_API bool kc_cancel_current(int reason);
+
+/*
+ * For what cannot return its failure, a callback, a cleanup, deep code: the current job has failed
+ * with code, as if a child of its had. It is cancelled, with the code as the reason, and ends
+ * FAILED. The body goes on to its return, whose value does not matter any more. In a scope it is
+ * the scope that has failed; in a cleanup the cancel waits until that is done.
+ *
+ * Context: a job; elsewhere, and with a code of 0 or -ECANCELED, bad use.  Suspends: no.
+ * Returns: false: it had failed or was cancelled before. The first failure counts; if there was a
+ *          cancel only, it ends FAILED with this one (but after a timeout).
+ */
+KC_API bool kc_fail_current(int code);
 
 /* Context: anywhere.  Returns: the current job is effectively cancelled: no shield holds it back.
  */

@@ -31,6 +31,7 @@
 KC_BEGIN_DECLS
 
 typedef struct kc_sched kc_sched_t;
+typedef struct kc_job kc_job_t; /* see kcoro/job.h */
 
 enum {
     KC_SCHED_VIRTUAL_TIME = 1, /* the clock jumps to the next timer when nothing is ready       */
@@ -53,7 +54,15 @@ typedef struct {
     uint32_t flags; /* KC_SCHED_*                                                               */
     uint64_t seed;  /* not 0: the order of ready coroutines is a function of it (no workers)    */
     const char
-        *name; /* for people; copied, 31 bytes at most                                     */
+        *name;       /* for people; copied, 31 bytes at most                                     */
+    kc_time_t grace; /* 0: unlimited; the bound above all jobs, in kc_sched_destroy too        */
+    /* Called for each job that ends FAILED, once, whoever else hears of it or nobody does: on the
+     * thread that ends it, before anybody can see the end. Scopes, groups and promises are not
+     * reported. It may not suspend, launch or cancel. kc_job_name, kc_job_id, kc_job_returned,
+     * kc_job_culprit and kc_job_message of job say more; a job that fails because a child has is
+     * reported after that, with another culprit than itself. NULL: none. */
+    void (*on_failure)(kc_job_t *job, int code, void *arg);
+    void *on_failure_arg;
 } kc_sched_opts_t;
 
 /* Where a task runs. */

@@ -217,7 +217,7 @@ static void task_fail(kc_task_t *task, int code)
 {
     kc_job_t *j = kc__job_of(task);
 
-    kc__job_fail(j, code, false);
+    kc__job_fail(j, code, NULL);
     (void)never_starts(kc__thread(), j); /* its own stack: lack.c sees to that */
 }
 
@@ -236,7 +236,7 @@ static void settle(void *arg)
     if (s->rc == -ECANCELED)
         kc__job_cancel(s->job, -ECANCELED, KC_BY_BODY);
     else
-        kc__job_fail(s->job, s->rc, false);
+        kc__job_fail(s->job, s->rc, NULL);
 }
 
 void kc__job_settle(kc_job_t *j, int rc)

@@ -269,7 +269,9 @@ static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t b
              .state = KC_JOB_CANCELLING, .by = (uint8_t)by);
 }
 
-enum { MARKED_FIRST = 1, MARKED_EFFECT = 2 };
+/* FIRST: it was not cancelled before, and is now. FAILED: it had not failed before, and has now.
+ * LATE: it was cancelled before. */
+enum { MARKED_FIRST = 1, MARKED_EFFECT = 2, MARKED_FAILED = 4, MARKED_LATE = 8 };
 
 /* Marks j, which somebody holds a reference on, and says what is new. */
 static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
@@ -292,7 +294,9 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
         takes_effect(j, fresh, was, tells, notice);
     if (skips)
         skip_the_queue(j);
-    return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0);
+    return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0) |
+           (fresh & KC_WORD_FAILED ? MARKED_FAILED : 0) |
+           (was & KC_WORD_CANCELLED ? MARKED_LATE : 0);
 }
 
 /* Under the lock of its parent: child and all below it have been told. */
@@ -476,7 +480,8 @@ void kc__job_walk(kc_job_t *top)
     }
 }
 
-bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
+/* Returns what is new, as mark. */
+static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
@@ -488,7 +493,12 @@ bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
     kc__job_unref(j);
     if (foreign)
         kc__hold_ends(s);
-    return news & MARKED_FIRST;
+    return news;
+}
+
+bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
+{
+    return cancel_job(j, reason, by) & MARKED_FIRST;
 }
 
 bool kc_job_cancel(kc_job_t *j, int reason)
@@ -505,9 +515,17 @@ void kc_job_drop(kc_job_t *j)
     }
 }
 
-void kc__job_fail(kc_job_t *j, int code, bool child)
+void kc__job_fail(kc_job_t *j, int code, kc_job_t *child)
 {
-    kc__job_cancel(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
+    int news = cancel_job(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
+
+    if (child && (news & MARKED_FAILED))
+        kc__failure_inherit(j, child); /* which j waits for still: so nobody has seen it ended */
+}
+
+bool kc__job_fail_running(kc_job_t *j, int code)
+{
+    return (cancel_job(j, code, KC_BY_CHILD) & (MARKED_FAILED | MARKED_LATE)) == MARKED_FAILED;
 }
 
 /* ---- shields -------------------------------------------------------------------------------- */

@@ -102,6 +102,9 @@ static void ext_free(kc_job_ext_t *ext)
         kc__clock_drop(ext->timeout);
     if (ext->grace_end)
         kc__clock_drop(ext->grace_end);
+    if (ext->culprit)
+        kc__job_unref(ext->culprit); /* whose own is NULL */
+    kc__free(ext->message);
     kc__locals_free(ext);
     kc__news_free(ext);
     kc__free(ext);
@@ -359,11 +362,10 @@ static kc_link_t **claim_waiters(kc_job_t *j, kc_link_t **end)
     return end;
 }
 
-/* It ends so: then its parent fails. */
-static bool fails_parent(const kc_job_t *j, uint64_t done)
+/* When it fails, so does its parent. */
+static bool fails_parent(const kc_job_t *j)
 {
-    return kc_unlikely(done & KC_WORD_DONE_FAILED) &&
-           !(kc__job_flags(j) & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_PROMISE)) &&
+    return !(kc__job_flags(j) & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_PROMISE)) &&
            !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
 }
 
@@ -429,11 +431,14 @@ KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
     return false;
 }
 
-static void fail_parent(void *arg)
+static void tell_failure(void *arg)
 {
-    const kc_job_t *j = arg;
+    kc_job_t *j = arg;
 
-    kc__job_fail(j->parent, j->code, true);
+    if (kc_unlikely(kc__failure_is_reported(j)))
+        kc__failure_report(j);
+    if (fails_parent(j))
+        kc__job_fail(j->parent, j->code, j);
 }
 
 /*
@@ -450,9 +455,10 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     if (j->waiters)
         end = claim_waiters(j, end);
     *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
-    if (kc_unlikely(fails_parent(j, *done))) {
+    if (kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
+        (fails_parent(j) || kc__failure_is_reported(j))) {
         kc__job_unlock(j);
-        kc__worker_call(fail_parent, j);
+        kc__worker_call(tell_failure, j);
         kc__job_lock(j);
         claim_waiters(j, end); /* who came meanwhile */
     }

@@ -85,6 +85,8 @@ struct kc_job_ext {
     uint32_t running;           /* L  children that have started and not ended         */
     kc_queue_t pending;         /* L  children that must wait; task.before is the way back */
     kc_job_t *next_guest, *prev_guest; /* GUEST: see root.c                            */
+    kc_job_t *culprit;                 /* L  whose failure is its own, with a reference        */
+    char *message;                     /* L  what its body has to say about it; NULL: nothing  */
     char name[32];                     /* I                                                   */
 };
 
@@ -327,8 +329,12 @@ typedef enum {
 /* Asks j to end. True: this call moved it out of ACTIVE. */
 bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by);
 
-/* A child of j has failed, or its body: j ends FAILED, and its children are cancelled. */
-void kc__job_fail(kc_job_t *j, int code, bool child);
+/* A child of j has failed, or, if that is NULL, its body: j ends FAILED, and its children are
+ * cancelled. */
+void kc__job_fail(kc_job_t *j, int code, kc_job_t *child);
+
+/* The same, and its body goes on. True: j had not failed before, and was not cancelled. */
+bool kc__job_fail_running(kc_job_t *j, int code);
 
 /* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
 int kc__job_reason_below(const kc_job_t *j);
@@ -363,6 +369,27 @@ KC_INLINE void kc__job_drain(kc_job_t *j)
     if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1)
         kc__job_drain_children(j);
 }
+
+/* ---- failure.c: who has failed -------------------------------------------------------------- */
+
+/* j has failed as its child has, which is about to end. */
+void kc__failure_inherit(kc_job_t *j, kc_job_t *child);
+
+/* A scope ends, which has failed; own: the job of its coroutine. */
+void kc__failure_of_scope(kc_job_t *scope, kc_job_t *own);
+
+/* Under the lock of j, or when it has ended: what is said about its failure, or would be. NULL:
+ * nothing. */
+const char *kc__failure_message(kc_job_t *j);
+
+/* Somebody wants to hear of it when such a job fails: tells. */
+KC_INLINE bool kc__failure_is_reported(kc_job_t *j)
+{
+    return kc__job_sched(j)->on_failure &&
+           !(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_GROUP | KC_JOB_PROMISE));
+}
+
+void kc__failure_report(kc_job_t *j);
 
 /* ---- body.c: the coroutine of a job -------------------------------------------------------- */
 

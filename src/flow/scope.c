@@ -114,9 +114,11 @@ KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
         kc__usage("kc_scope_end", "a shield is still open in the scope (rule J25)");
     kc_job_t *parent = j->parent;
     kc__job_settle(j, rc);
-    do /* until nobody has launched into it meanwhile: then it ends here */
+    do { /* until nobody has launched into it meanwhile: then it ends here */
         kc__job_clean_up(j, s->mark.where, &s->mark);
-    while (!kc__job_release_last(j, KC_WORD_BODY));
+        if (kc_unlikely(kc__job_word(j) & KC_WORD_FAILED))
+            kc__failure_of_scope(j, kc__job_own(co));
+    } while (!kc__job_release_last(j, KC_WORD_BODY));
     remove_mark(s);
     co->task = &parent->task;
     kc_store_relaxed(&parent->task.kind, KC_WAIT_NONE);

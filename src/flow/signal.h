@@ -55,6 +55,7 @@ struct kc_handling {
     struct kc_emit *work;  /* whose cancel runs on this thread; NULL: none, or a handler does */
     struct kc_emit *calls; /* whose handler runs on this thread; NULL: none                  */
     kcoro_t *marked;       /* the body that runs them, if it was not careful before           */
+    const struct kc_job *failing; /* whose failure is being told on this thread; NULL: none    */
 };
 
 /* The calling thread's. It is valid until the caller suspends. */

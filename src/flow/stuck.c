@@ -294,7 +294,10 @@ static void print(kc_job_t *j, void *arg)
     const kc_sched_t *s = arg;
 
     if (kc__job_sched(j) == s && has_own_body(j)) {
+        const char *message = kc__failure_message(j);
         print_wait("deadlock", j);
+        if (message)
+            fprintf(stderr, ", says \"%s\"", message);
         fprintf(stderr, "\n");
     }
 }

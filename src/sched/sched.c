@@ -202,6 +202,8 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     memset(s->name, 0, sizeof s->name);
     if (opts->name)
         memcpy(s->name, opts->name, strnlen(opts->name, sizeof s->name - 1));
+    s->on_failure = opts->on_failure;
+    s->on_failure_arg = opts->on_failure_arg;
     kc_store_relaxed(&s->idle.word, 0);
     kc_store_relaxed(&s->stop, 0);
     kc_store_relaxed(&s->closing, 0);

@@ -241,11 +241,13 @@ struct kc_sched {
     uint64_t fp_control;          /* I  of the creator: what its coroutines start with        */
     uint64_t members;             /* I  idle bits of the workers                              */
     char name[32];                /* I */
-    bool pumping;                 /* M  main is inside a pump, in code of the user's too      */
-    bool follow_clock;            /* M  timed tasks start by the clock: in kc_sched_run      */
-    bool until_idle;              /* M  the pump ends when nothing is left */
-    bool stoppable;               /* M  ... and when stopped: kc_sched_run */
-    bool held;                    /* M  all wait for ever, unless who holds it open ends that */
+    void (*on_failure)(kc_job_t *job, int code, void *arg); /* I  NULL: none                   */
+    void *on_failure_arg;                                   /* I */
+    bool pumping;      /* M  main is inside a pump, in code of the user's too      */
+    bool follow_clock; /* M  timed tasks start by the clock: in kc_sched_run      */
+    bool until_idle;   /* M  the pump ends when nothing is left */
+    bool stoppable;    /* M  ... and when stopped: kc_sched_run */
+    bool held;         /* M  all wait for ever, unless who holds it open ends that */
     const KC_ATOMIC(uint32_t) *
         done;           /* M  the pump returns when it is KC_DONE; NULL: no such word */
     kc_time_t deadline; /* M  the pump returns then; 0: none */

@@ -243,6 +243,22 @@ static void say_state(struct line *line, const kc_job_t *j, uint64_t word)
         say(line->tail, ", shielded");
 }
 
+/* Under its lock: on one line, whatever stands in it. */
+static void say_message(struct line *line, kc_job_t *j)
+{
+    const char *message = kc__failure_message(j);
+
+    if (!message)
+        return;
+    say(line->tail, ", says \"");
+    char *text = line->tail + strlen(line->tail);
+    say(line->tail, "%s", message);
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ')
+            *text = ' ';
+    say(line->tail, "\"");
+}
+
 /* ---- stack traces --------------------------------------------------------------------------- */
 
 /* Under the lock of j, whose BODY is set: its coroutine's, if that stays at rest meanwhile. */
@@ -311,6 +327,7 @@ static bool describe(struct line *line, kc_job_t *j, unsigned depth)
         say(line->head, " \"%s\"", name);
     uint64_t word = kc__job_lock(j);
     say_state(line, j, word);
+    say_message(line, j);
     uint64_t others = (word & KC_WORD_COUNT) - say_doing(line, j, word);
     if (word & KC_WORD_BODY) {
         kc_wait_kind_t kind = (kc_wait_kind_t)kc_load_relaxed(&j->task.kind);

@@ -217,6 +217,8 @@ TWICE(a_job)
 
     IS_EINVAL(kc_job_result(NULL, NULL));
     IS_EINVAL(kc_job_returned(NULL, NULL));
+    IS_EINVAL(kc_job_culprit(NULL, NULL, NULL));
+    IS_EINVAL(kc_job_message(NULL, NULL, 0));
     IS_EINVAL(kc_job_reason(NULL));
     IS_EINVAL(kc_job_join(NULL));
     IS_EINVAL(kc_job_join_until(NULL, 0));

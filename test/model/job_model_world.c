@@ -36,7 +36,7 @@ uint32_t kc__tools;
 
 /* Wrong: the parent hears of a failure when the end of the child is counted, which all can see. */
 static bool blames_late;
-static void blame(kc_job_t *j, int code, bool child);
+static void blame(kc_job_t *j, int code, kc_job_t *child);
 static void blame_now(void);
 
 #define kc__job_fail blame
@@ -80,10 +80,10 @@ static void blame_now(void)
 
     s.blamed = NULL;
     if (j)
-        kc__job_fail(j, s.code, true);
+        kc__job_fail(j, s.code, j);
 }
 
-static void blame(kc_job_t *j, int code, bool child)
+static void blame(kc_job_t *j, int code, kc_job_t *child)
 {
     if (!blames_late) {
         kc__job_fail(j, code, child);
@@ -240,6 +240,16 @@ void kc__news_free(kc_job_ext_t *ext)
 void kc__locals_free(kc_job_ext_t *ext)
 {
     (void)ext;
+}
+
+void kc__failure_inherit(kc_job_t *j, kc_job_t *child)
+{
+    (void)j, (void)child;
+}
+
+void kc__failure_report(kc_job_t *j)
+{
+    model_assert(!j); /* nobody asks for it */
 }
 
 void kc__group_ends(kc_job_t *j)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a body returned, failures that are values, and who has failed.
+ * What a body returned, failures that are values (J29, D3), jobs that say they have failed (J33).
  */
-#include "job_kit.h"
+#include "failure_kit.h"
 
 /* ---- what a body returned ------------------------------------------------------------------- */
 
@@ -263,8 +263,6 @@ IN_A_JOB(the_failure_of_a_promise_is_a_value_and_cancels_nobody)
     return 0;
 }
 
-static const kc_launch_opts_t alone = { .flags = KC_JOB_ALONE };
-
 /* A sibling waits while one or more fail alone, and nobody is disturbed. */
 static int has_children_that_fail_alone(void *arg UNUSED)
 {
@@ -363,8 +361,8 @@ static int fails_beside_its_child(void *arg)
 
 static int has_a_child_that_fails(void *arg)
 {
-    CHECK_EQ(kc_launch(returns, arg), 0);
     CHECK_EQ(kc_launch(waits, NULL), 0);
+    CHECK_EQ(kc_launch(returns, arg), 0);
     return kc_sleep(KC_FOREVER);
 }
 
@@ -417,4 +415,230 @@ OUTSIDE(a_plain_thread_may_launch_a_job_alone, s)
     j = launch(returns, CODE(-EIO), &(kc_launch_opts_t){ .sched = s, .flags = KC_JOB_ALONE });
     CHECK_EQ(kc_job_join(j), -EIO);
     kc_job_release(j);
+}
+
+/* ---- kc_fail_current ------------------------------------------------------------------------ */
+
+static int says_it_has_failed(void *arg)
+{
+    count_t in = 0;
+    kc_job_t *child = launch(waits, &in, NULL);
+
+    UNTIL(get(&in));
+    CHECK(kc_fail_current(-EIO));
+    CHECK_EQ(kc_job_state(kc_job_current()), KC_JOB_CANCELLING);
+    CHECK(kc_cancelled());
+    CHECK_EQ(kc_cancel_reason(), -EIO);
+    CHECK(kc_signal_state(kc_job_signal(kc_job_current())) & KC_SIG_TERMINATE);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    CHECK_EQ(kc_launch(never, NULL), -ECANCELED);
+    CHECK(!kc_fail_current(7));
+    CHECK(!kc_cancel_current(-EINTR));
+    (void)!kc_job_join(child); /* it is below, and is waited for */
+    ended(child, KC_JOB_CANCELLED, -EIO);
+    return (int)(intptr_t)arg;
+}
+
+IN_A_JOB(a_job_that_says_it_has_failed_is_cancelled_and_ends_so_whatever_it_returns)
+{
+    static const int returned[] = { 0, 3, -EPIPE, -EIO, -ECANCELED };
+
+    for (int i = 0; i < 5; i++) {
+        int rc = 12345;
+        kc_job_t *j = ran(says_it_has_failed, CODE(returned[i]), NULL);
+        CHECK_EQ(kc_job_reason(j), -EIO);
+        CHECK_EQ(kc_job_returned(j, &rc), 0);
+        CHECK_EQ(rc, returned[i]);
+        ended(j, KC_JOB_FAILED, -EIO);
+    }
+    return 0;
+}
+
+static int fails_without_return(void *arg)
+{
+    CHECK(kc_fail_current((int)(intptr_t)arg));
+    return kc_sleep(KC_FOREVER);
+}
+
+static int has_children_that_fail(void *arg)
+{
+    kc_job_t *j = launch(fails, arg, NULL);
+
+    CHECK_EQ(kc_job_join(j), (int)(intptr_t)arg);
+    kc_job_release(j);
+    return kc_sleep(KC_FOREVER);
+}
+
+IN_A_JOB(who_says_it_has_failed_fails_its_parent_as_any_failure_does)
+{
+    static const int code[] = { -EIO, 1, -ETIMEDOUT, -ESHUTDOWN };
+
+    for (int i = 0; i < 4; i++) {
+        ended(ran(has_children_that_fail, CODE(code[i]), NULL), KC_JOB_FAILED, code[i]);
+        CHECK_EQ(kc_scope(has_children_that_fail, CODE(code[i]), NULL), code[i]);
+        ended(ran(fails, CODE(code[i]), &(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR }),
+              KC_JOB_FAILED, code[i]);
+        ended(ran(fails_without_return, CODE(code[i]),
+                  &(kc_launch_opts_t){ .flags = KC_JOB_UNWIND }),
+              KC_JOB_FAILED, code[i]);
+    }
+    CHECK_EQ(kc_check(), 0);
+    return 0;
+}
+
+static int fails_after_a_child(void *arg UNUSED)
+{
+    kc_job_t *j = launch(returns, CODE(-EIO), NULL);
+
+    CHECK_EQ(kc_job_join(j), -EIO);
+    kc_job_release(j);
+    CHECK(!kc_fail_current(7));
+    return 0;
+}
+
+IN_A_JOB(the_first_failure_counts_and_dominates_a_cancel_but_not_a_timeout)
+{
+    ended(ran(fails_after_a_child, NULL, NULL), KC_JOB_FAILED, -EIO);
+    kc_job_t *j = launch(fails_when_cancelled, CODE(-EIO),
+                         &(kc_launch_opts_t){ .flags = KC_JOB_ALONE | KC_JOB_NOW });
+    CHECK(kc_job_cancel(j, -EINTR));
+    CHECK_EQ(kc_job_join(j), -EIO);
+    CHECK_EQ(kc_job_reason(j), -EINTR);
+    ended(j, KC_JOB_FAILED, -EIO);
+    j = ran(fails_when_cancelled, CODE(-EIO), &(kc_launch_opts_t){ .timeout = KC_US(10) });
+    ended(j, KC_JOB_CANCELLED, -ETIMEDOUT);
+    return 0;
+}
+
+IN_A_JOB(in_a_scope_it_is_the_scope_that_has_failed)
+{
+    kc_scope_t outer, inner;
+
+    CHECK_EQ(kc_scope_begin(&outer, NULL), 0);
+    CHECK_EQ(kc_scope_begin(&inner, NULL), 0);
+    CHECK(kc_fail_current(-EIO));
+    CHECK_EQ(kc_check(), -ECANCELED);
+    CHECK_EQ(kc_scope_end(&inner), -EIO);
+    CHECK_EQ(kc_check(), 0);
+    CHECK_EQ(kc_scope_end(&outer), 0);
+    CHECK_EQ(kc_scope(fails, CODE(5), NULL), 5);
+    CHECK_EQ(kc_sleep(0), 0);
+    return 0;
+}
+
+static void cleanup_fails(void *arg)
+{
+    bool first = kc_fail_current(-EIO);
+
+    CHECK_EQ(first, arg != NULL);
+    CHECK_EQ(kc_sleep(KC_US(1)), 0); /* shielded: its effect waits */
+    CHECK(!kc_cancelled());
+}
+
+static int has_a_cleanup_that_fails(void *arg)
+{
+    CHECK_EQ(kc_defer(cleanup_fails, arg), 0);
+    return arg ? 0 : -EPIPE;
+}
+
+static int shielded_fails(void *arg UNUSED)
+{
+    CHECK_EQ(kc_shield_begin(), 0);
+    CHECK(kc_fail_current(-EIO));
+    CHECK(!kc_cancelled());
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_job_state(kc_job_current()), KC_JOB_CANCELLING);
+    kc_shield_end();
+    CHECK_EQ(kc_check(), -ECANCELED);
+    return 0;
+}
+
+IN_A_JOB(a_cleanup_may_say_that_the_job_has_failed)
+{
+    kc_job_t *j = ran(has_a_cleanup_that_fails, CODE(1), NULL);
+    int rc = 12345;
+
+    CHECK_EQ(kc_job_returned(j, &rc), 0);
+    CHECK_EQ(rc, 0);
+    ended(j, KC_JOB_FAILED, -EIO);
+    ended(ran(has_a_cleanup_that_fails, NULL, NULL), KC_JOB_FAILED, -EPIPE);
+    ended(ran(shielded_fails, NULL, NULL), KC_JOB_FAILED, -EIO);
+    return 0;
+}
+
+static int forbids_and_fails(void *arg UNUSED)
+{
+    count_t in = 0;
+    kc_job_t *child = launch(waits, &in, NULL);
+
+    UNTIL(get(&in));
+    kc_forbid_signal();
+    CHECK(kc_fail_current(-EIO));
+    CHECK(!kc_fail_current(-EIO));
+    CHECK_EQ(kc_job_join(child), -EIO); /* its reason */
+    kc_job_release(child);
+    CHECK_EQ(kc_sleep(KC_US(1)), 0); /* its body goes on */
+    CHECK_EQ(kc_launch(never, NULL), -ECANCELED);
+    return 0;
+}
+
+IN_A_JOB(a_job_that_forbids_signals_and_says_it_has_failed_goes_on_and_ends_so)
+{
+    ended(ran(forbids_and_fails, NULL, NULL), KC_JOB_FAILED, -EIO);
+    return 0;
+}
+
+static void generator_fails(kc_gen_t *g, void *arg UNUSED)
+{
+    (void)kc_gen_yield(g, g);
+    CHECK(kc_fail_current(-EIO));
+}
+
+static int asks_one_that_fails(void *arg UNUSED)
+{
+    kc_gen_t g;
+
+    CHECK_EQ(kc_gen_start(&g, generator_fails, NULL, 0), 0);
+    while (kc_gen_next(&g, NULL))
+        CHECK_EQ(kc_check(), 0);
+    kc_gen_end(&g);
+    CHECK_EQ(kc_check(), -ECANCELED);
+    return 0;
+}
+
+IN_A_JOB(a_generator_may_say_that_its_job_has_failed)
+{
+    ended(ran(asks_one_that_fails, NULL, NULL), KC_JOB_FAILED, -EIO);
+    return 0;
+}
+
+TEST_ABORTS(kc_fail_current_outside_jobs_aborts, "kc_fail_current: there is no current job")
+{
+    kc_fail_current(-EIO);
+}
+
+static int fails_with(void *arg)
+{
+    kc_fail_current((int)(intptr_t)arg);
+    return 0;
+}
+
+static int fails_with_0(void *arg UNUSED)
+{
+    return fails_with(CODE(0));
+}
+
+static int fails_with_ecanceled(void *arg UNUSED)
+{
+    return fails_with(CODE(-ECANCELED));
+}
+
+TEST_ABORTS(kc_fail_current_with_0_aborts, "kc_fail_current: the code is no failure (rule J33)")
+{
+    run_named(fails_with_0, "zero");
+}
+
+TEST_ABORTS(kc_fail_current_with_ecanceled_aborts, "kc_fail_current: the code is no failure")
+{
+    run_named(fails_with_ecanceled, "cancelled");
 }

@@ -49,6 +49,21 @@ static int launch(kc_fn_t fn, const char *name)
     return kc_launch_job(fn, NULL, &(kc_launch_opts_t){ .name = name }, NULL);
 }
 
+/* ---- messages ------------------------------------------------------------------------------- */
+
+static int says_and_waits(void *arg)
+{
+    (void)arg;
+    kc_set_message("asked host %d", 3);
+    return kc_sleep(KC_FOREVER);
+}
+
+TEST(a_report_of_a_deadlock_prints_messages)
+{
+    run_into_deadlock(says_and_waits);
+    CHECK_EQ(lines_with(", says \"asked host 3\"\n"), 1);
+}
+
 /* ---- two locks in the wrong order ----------------------------------------------------------- */
 
 static kc_mutex_t accounts = KC_MUTEX_NAMED("accounts"), journal = KC_MUTEX_NAMED("journal");
