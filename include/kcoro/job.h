@@ -66,10 +66,10 @@ enum {
                               nor for scopes, whose failure is the value of their end           */
 };
 
-typedef struct {
+struct kc_launch_opts {
     kc_job_t *parent;       /* NULL: the current job                                             */
     kc_sched_t *sched;      /* NULL: the parent's, or the current one                            */
-    kc_affinity_t affinity; /* KC_WORKER, KC_MAIN, KC_WORKER_AT(i)                               */
+    kc_affinity_t affinity; /* KC_WORKER, KC_MAIN, KC_WORKER_AT(i), KC_HERE                      */
     uint32_t flags;         /* KC_JOB_*                                                          */
     size_t stack;           /* 0: the scheduler's default                                        */
     kc_time_t timeout;      /* from the launch; 0: none                                          */
@@ -77,7 +77,7 @@ typedef struct {
     kc_signal_t *signal;    /* also obey this signal's TERMINATE                                 */
     void (*dispose)(void *arg); /* called instead of fn if it ends without having started        */
     const char *name;           /* copied, 31 bytes at most                                      */
-} kc_launch_opts_t;
+};                              /* kc_launch_opts_t */
 
 typedef struct {
     uint32_t flags;       /* KC_JOB_SUPERVISOR                                                   */

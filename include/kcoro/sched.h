@@ -25,6 +25,7 @@
 #include <kcoro/call.h>
 #include <kcoro/time.h>
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -69,7 +70,17 @@ typedef struct {
 typedef int32_t kc_affinity_t;
 #define KC_WORKER 0  /* any worker; the pumping thread, where there are none            */
 #define KC_MAIN (-1) /* the thread that created the scheduler                           */
+#define KC_HERE (-2) /* the caller's own thread: -EINVAL if that is not the scheduler's */
 #define KC_WORKER_AT(i) ((i) + 1)
+
+/* What a task may have beside its function. */
+typedef struct {
+    /* Called once for arg if fn never will be, or, of an interval task, never again: when the task
+     * is cancelled, its token is released, or its scheduler ends, before kc_sched_destroy returns.
+     * It may run inside the call that cancels, and must not suspend. NULL: nobody is told. */
+    void (*dispose)(void *arg);
+    const char *name; /* of its job; copied, 31 bytes at most */
+} kc_task_opts_t;
 
 /*
  * Makes a scheduler and starts its workers. The calling thread becomes its main thread, and must
@@ -107,11 +118,30 @@ KC_API int kc_sched_destroy(kc_sched_t *s);
  * order of submission; for KC_WORKER there is no order.
  *
  * Context: any thread, any coroutine.  Suspends: no; lock-free.
- * Returns: 0; -EINVAL: s or fn is NULL, or there is no such place; -ENOMEM.
+ * Returns: 0; -EINVAL: s or fn is NULL, or there is no such place; -ENOMEM; -ESHUTDOWN: the
+ *          scheduler ends.
  */
 KC_API int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg);
 
-/* The same for n calls at once: all or none. Context: as kc_sched_submit, and so the results. */
+/*
+ * The same with options; NULL: none.
+ *
+ * Context: as kc_sched_submit.  Suspends: no.  Returns: as there.
+ * Owns: after 0 exactly one of fn and opts->dispose is called for arg; else arg is still the
+ *       caller's. dispose runs as that of kc_launch_job does.
+ */
+KC_API int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                                const kc_task_opts_t *opts);
+
+/*
+ * The same for n calls at once: all or none. Of the options of a call (job.h) an affinity that is
+ * not 0 counts instead of `where`, and .dispose is as in kc_sched_submit_with. rc and payload are
+ * not used.
+ *
+ * Context: as kc_sched_submit.  Suspends: no.
+ * Returns: as there; -EINVAL also if a call has a .parent, a .sched, or flags other than
+ *          KC_JOB_UNWIND and KC_JOB_MIGRATE.
+ */
 KC_API int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls,
                                 size_t n);
 
@@ -164,6 +194,9 @@ KC_API KC_WARN_UNUSED int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *o
 /* Context: anywhere.  Returns: how many workers s has; -EINVAL: s is NULL. */
 KC_API int kc_sched_workers(const kc_sched_t *s);
 
+/* Context: anywhere; s is not NULL.  Returns: the thread that has created s. */
+KC_API pthread_t kc_sched_main_thread(const kc_sched_t *s);
+
 /* Context: anywhere.  Returns: the scheduler whose thread this is; NULL: none. Borrowed. */
 KC_API kc_sched_t *kc_sched_current(void);
 
@@ -183,7 +216,7 @@ KC_API int kc_yield(void);
 
 /*
  * Continues the caller on another thread: where says which. Does not suspend if it is there
- * already. A job that may migrate stays there until it hops to KC_WORKER.
+ * already, as with KC_HERE. A job that may migrate stays there until it hops to KC_WORKER.
  *
  * Context: a job.  Suspends: yes.
  * Cancel: looked at before it is queued: -ECANCELED, and it stays where it is. Once queued it hops.

@@ -22,26 +22,38 @@ typedef struct kc_token kc_token_t;
  * place `where`.
  *
  * Context: any thread, any coroutine.  Suspends: no.
- * Returns: 0; -EINVAL: s or fn is NULL, the delay is negative, there is no such place; -ENOMEM.
+ * Returns: 0; -EINVAL: s or fn is NULL, the delay is negative, there is no such place; -ENOMEM;
+ *          -ESHUTDOWN: the scheduler ends.
  * Owns: *out is one reference, for kc_token_release or kc_token_detach; out NULL means detached.
+ *       With options (NULL: none), after 0, exactly one of fn and opts->dispose is called for arg;
+ *       after an error arg is still the caller's.
  */
 KC_API int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn,
                                void *arg, kc_token_t **out);
+KC_API int kc_schedule_delayed_with(kc_sched_t *s, kc_time_t delay, kc_affinity_t where,
+                                    kc_fn_t fn, void *arg, const kc_task_opts_t *opts,
+                                    kc_token_t **out);
 
 /*
  * Starts fn(arg) as a task at once and then every `interval` nanoseconds, on a fixed grid, until
  * cancelled. While a run is in flight a due tick is skipped; ticks that were missed are skipped
  * too, so two runs never overlap and none come in a burst. A run that fails does not stop it.
  *
- * Context: as kc_schedule_delayed.  Suspends: no.  Owns: as there.
- * Returns: 0; -EINVAL: as there, and interval <= 0; -ENOMEM.
+ * Context: as kc_schedule_delayed.  Suspends: no.
+ * Returns: as there; -EINVAL also if interval <= 0.
+ * Owns: *out as there. With options opts->dispose is called once for arg, when no run can come any
+ *       more and none is in flight; after an error arg is still the caller's.
  */
 KC_API int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
                                 void *arg, kc_token_t **out);
+KC_API int kc_schedule_interval_with(kc_sched_t *s, kc_time_t interval, kc_affinity_t where,
+                                     kc_fn_t fn, void *arg, const kc_task_opts_t *opts,
+                                     kc_token_t **out);
 
 /*
  * Stops future runs and never interrupts one that has started. Of a delayed task's start and its
- * first cancel exactly one happens.
+ * first cancel exactly one happens. The task's dispose runs inside this call, unless a run is in
+ * flight, whose end it follows then.
  *
  * Context: any thread, any coroutine; the scheduler may be gone.  Suspends: no.
  * Returns: true: this call prevented at least one future run.

@@ -34,12 +34,12 @@ static void add_flag(kc_job_t *j, uint32_t flag)
     kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* B3 */
 }
 
-static void dispose(kc_job_ext_t *ext, void *arg)
+void kc__dispose(void (*fn)(void *arg), void *arg)
 {
     struct kc_handling *h = kc__handling();
 
-    kc__handler_begins(h); /* it may not wait, as a handler may not */
-    ext->dispose(arg);
+    kc__handler_begins(h);
+    fn(arg);
     kc__handler_ends(h);
 }
 
@@ -50,7 +50,7 @@ static int disposes(void *arg)
     kc_job_t *j = kc__job_current();
 
     kc__job_shield(j); /* as cleanups are */
-    dispose(kc__job_ext_of(j), arg);
+    kc__dispose(kc__job_ext_of(j)->dispose, arg);
     kc__job_unshield(j);
     return 0;
 }
@@ -87,7 +87,7 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
     if (kc__job_word(j) & KC_WORD_NO_STACK)
         lacks_no_more(j);
     if (ext && ext->dispose)
-        dispose(ext, j->task.arg);
+        kc__dispose(ext->dispose, j->task.arg);
     /* From now on a message is no task to be started. */
     add_flag(j, KC_TASK_BODILESS);
     kc__job_release(j, 0);
@@ -601,4 +601,5 @@ const struct kc_task_host kc__task_host = {
     .make = kc__roots_make,
     .go = kc__roots_go,
     .drop = kc__roots_drop,
+    .dispose = kc__dispose,
 };

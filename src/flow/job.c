@@ -502,11 +502,13 @@ static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
     return held;
 }
 
-/* j, which is locked and has failed, would fail its parent here, on the stack of the next one:
+/* j, which is locked and has failed or tells, would do that here, on the stack of the next one:
  * then its thread does it later, on its own. Mostly that is foreseen (kc__job_tells). */
 static bool put_off_end(kc_job_t *j, const kc_sched_t *held)
 {
-    if (kc_likely(!(kc__job_word(j) & KC_WORD_FAILED)) || held || !kc__worker_is_between())
+    bool quiet = !(kc__job_word(j) & KC_WORD_FAILED) && !(kc__job_flags(j) & KC_JOB_TELLS);
+
+    if (kc_likely(quiet) || held || !kc__worker_is_between())
         return false;
     kc__job_unlock(j);
     kc__worker_read_later(kc__worker(), &j->task.block);

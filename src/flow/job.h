@@ -31,6 +31,7 @@ enum {
     KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
+    KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: see kc_task_more            */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
     KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
     KC_JOB_CODED = 1 << 25,    /* ... and not 0: task.returned says what                        */
@@ -293,14 +294,15 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 
-/* j, whose body ends now, ends with it, and so does a job above that has failed, or j has: others
- * may hear of that. */
+/* j, whose body ends now, ends with it, and so does a job above that has failed or tells, or j has
+ * or does: others may hear of that. */
 KC_INLINE bool kc__job_tells(const kc_job_t *j)
 {
     uint64_t word = kc__job_word(j);
 
     for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        if (kc_unlikely((word & KC_WORD_FAILED) || (kc__job_flags(j) & KC_JOB_GUEST)))
+        if (kc_unlikely((word & KC_WORD_FAILED) ||
+                        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_TELLS))))
             return true; /* and what a guest has left is another scheduler's to hear of */
         j = j->parent;
     }
@@ -393,6 +395,9 @@ void kc__failure_report(kc_job_t *j);
 
 /* ---- body.c: the coroutine of a job -------------------------------------------------------- */
 
+/* Calls a dispose: it may not wait, as a handler may not. */
+void kc__dispose(void (*fn)(void *arg), void *arg);
+
 /* The flags of the coroutine of j's body, which is to run there. */
 uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where);
 
@@ -429,6 +434,9 @@ struct kc_job_wishes {
     kc_signal_t *signal;
 };
 
+/* What these options ask for. */
+struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o);
+
 /* True: the job needs an extension. */
 bool kc__wishes_any(const struct kc_job_wishes *wishes);
 
@@ -437,6 +445,9 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
 
 /* In the tree: the clock runs, the outside signal reaches it. */
 void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
+int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
 
 /* A promise that other jobs of the current one keep: it does not count as held from outside. */
 int kc__promise_of_ours(kc_deferred_t **out);
@@ -541,7 +552,7 @@ bool kc__roots_idle(kc_sched_t *s);
 bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen);
 bool kc__roots_end_shields(kc_sched_t *s);
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
-                          void (*ended)(void *owner), void *owner);
+                          const struct kc_task_more *more);
 void kc__roots_go(kc_task_t *task);
 void kc__roots_drop(kc_task_t *task);
 

@@ -16,6 +16,18 @@
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
+struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
+{
+    return (struct kc_job_wishes){
+        .name = o->name,
+        .stack = o->stack,
+        .timeout = o->timeout,
+        .grace = o->grace,
+        .dispose = o->dispose,
+        .signal = o->signal,
+    };
+}
+
 bool kc__wishes_any(const struct kc_job_wishes *w)
 {
     return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
@@ -79,7 +91,8 @@ static bool borrows_sched(const kc_launch_opts_t *o)
 }
 
 /* Whose child it will be, and in which scheduler. After 0 leave_place must follow. */
-static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s)
+static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s,
+                      kc_affinity_t *where)
 {
     kc_job_t *above =
         o->parent ? kc__job_live("kc_launch_job: .parent", o->parent) : kc__job_current();
@@ -87,7 +100,8 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
     if (!above && !o->sched)
         return -EPERM;
     *s = o->sched ? o->sched : kc__job_sched(above);
-    if (!kc__sched_has(*s, o->affinity))
+    *where = o->affinity;
+    if (!kc__sched_find(*s, where))
         return -EINVAL;
     kc__sched_check_process(*s);
     if (borrows_sched(o) && !kc__job_hold(o->parent))
@@ -112,6 +126,11 @@ static int check(const kc_launch_opts_t *o)
     return kc_likely(kc__stack_fits(o->stack)) ? 0 : -ENOMEM;
 }
 
+int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags)
+{
+    return o->parent || o->sched || (o->flags & ~flags) ? -EINVAL : check(o);
+}
+
 /* KC_JOB_NOW runs on the caller's thread, in a job (J20). */
 static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where)
 {
@@ -124,8 +143,9 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
         return -EINVAL;
     if (kc__signal_in_handler())
         kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose (rule G6)");
-    kc_affinity_t here = t->worker == s->main ? KC_MAIN : KC_WORKER_AT(t->worker->index);
-    if (o->affinity != KC_WORKER && o->affinity != here)
+    kc_affinity_t here = KC_HERE;
+    (void)kc__sched_find(s, &here);
+    if (*where != KC_WORKER && *where != here)
         return -EINVAL;
     *where = here;
     return 0;
@@ -134,14 +154,7 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
 /* A job that may be attached, with all that it needs. */
 static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
 {
-    struct kc_job_wishes wishes = {
-        .name = o->name,
-        .stack = o->stack,
-        .timeout = o->timeout,
-        .grace = o->grace,
-        .dispose = o->dispose,
-        .signal = o->signal,
-    };
+    struct kc_job_wishes wishes = kc__wishes_of(o);
     kc_job_t *j = kc__job_new(s, o->flags | kind, kc__wishes_any(&wishes));
 
     if (!j)
@@ -159,7 +172,7 @@ static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_
 
 static void arm(kc_job_t *j, const kc_launch_opts_t *o)
 {
-    struct kc_job_wishes wishes = { .timeout = o->timeout, .signal = o->signal };
+    struct kc_job_wishes wishes = kc__wishes_of(o);
 
     kc__wishes_arm(j, &wishes);
 }
@@ -274,13 +287,13 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
 {
     static const kc_launch_opts_t defaults;
     const kc_launch_opts_t *o = opts ? opts : &defaults;
-    kc_affinity_t where = o->affinity;
+    kc_affinity_t where;
     kc_job_t *parent, *j;
     kc_sched_t *s;
 
     int rc = fn ? check(o) : -EINVAL;
     if (rc == 0)
-        rc = find_place(o, &parent, &s);
+        rc = find_place(o, &parent, &s, &where);
     if (rc != 0)
         return rc;
     rc = check_now(o, s, &where);
@@ -329,12 +342,13 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
 {
     static const kc_launch_opts_t defaults;
     const kc_launch_opts_t *o = opts ? opts : &defaults;
+    kc_affinity_t where;
     kc_job_t *parent, *j;
     kc_sched_t *s;
 
     int rc = out && !(o->flags & KC_JOB_NOW) ? check(o) : -EINVAL;
     if (rc == 0)
-        rc = find_place(o, &parent, &s);
+        rc = find_place(o, &parent, &s, &where);
     if (rc != 0)
         return rc;
     rc = make(s, o, kind | KC_TASK_BODILESS, &j);

@@ -225,24 +225,39 @@ bool kc__roots_end_shields(kc_sched_t *s)
     return any;
 }
 
-/* ---- timed tasks ---------------------------------------------------------------------------- */
+/* ---- tasks ---------------------------------------------------------------------------------- */
 
-kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
-                          void (*ended)(void *owner), void *owner)
+/* Nobody's child, not in the tree yet. NULL: no memory. ext: it needs one in any case. */
+static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
+                          uint32_t flags, const struct kc_job_wishes *wishes, bool ext)
 {
-    kc_job_t *j = kc__job_new(s, 0, ended != NULL);
+    bool any = kc__wishes_any(wishes);
+    kc_job_t *j = kc__job_new(s, flags, ext || any);
 
     if (!j)
         return NULL;
-    j->task.fn = fn;
-    j->task.arg = arg;
+    j->task.fn = call->fn;
+    j->task.arg = call->arg;
     j->task.where = (int8_t)where;
-    if (ended) {
+    if (!any || kc__wishes_prepare(j, wishes) == 0)
+        return j;
+    kc__job_free(j);
+    return NULL;
+}
+
+kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                          const struct kc_task_more *more)
+{
+    struct kc_job_wishes wishes = { .name = more->name, .dispose = more->dispose };
+    kc_job_t *j = task_new(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
+                           more->tells ? KC_JOB_TELLS : 0u, &wishes, more->ended != NULL);
+
+    if (j && more->ended) {
         kc_job_ext_t *ext = kc__job_ext(j);
-        ext->ended = ended;
-        ext->owner = owner;
+        ext->ended = more->ended;
+        ext->owner = arg;
     }
-    return &j->task;
+    return j ? &j->task : NULL;
 }
 
 void kc__roots_drop(kc_task_t *task)
@@ -250,8 +265,8 @@ void kc__roots_drop(kc_task_t *task)
     kc__job_free(kc__job_of(task));
 }
 
-/* Queues j. False: the scheduler ends, and j has been freed. */
-static bool root_launch(kc_job_t *j)
+/* Queues j. wishes: NULL: none. False: the scheduler ends, and j is the caller's still. */
+static bool root_launch(kc_job_t *j, const struct kc_job_wishes *wishes)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__hold_for_foreign(s);
@@ -260,6 +275,8 @@ static bool root_launch(kc_job_t *j)
 
     if (rc == 0) {
         kc__job_created(s, j, at);
+        if (wishes)
+            kc__wishes_arm(j, wishes);
         kc__task_submit(&j->task);
     }
     if (foreign)
@@ -276,7 +293,7 @@ void kc__roots_go(kc_task_t *task)
 
     kc_sched_t *s = kc__job_sched(j);
 
-    if (root_launch(j)) {
+    if (root_launch(j, NULL)) {
         kc__count(s, KC_COUNT_TIMERS);
     } else {
         kc__job_free(j);
@@ -286,18 +303,62 @@ void kc__roots_go(kc_task_t *task)
 
 /* ---- submit --------------------------------------------------------------------------------- */
 
-int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
+int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                         const kc_task_opts_t *opts)
 {
-    if (!s || !fn || !kc__sched_has(s, where))
+    struct kc_task_more more = { .name = opts ? opts->name : NULL,
+                                 .dispose = opts ? opts->dispose : NULL };
+
+    if (!s || !fn || !kc__sched_find(s, &where))
         return -EINVAL;
     kc__sched_check_process(s);
-    kc_task_t *task = kc__roots_make(s, where, fn, arg, NULL, NULL);
+    kc_task_t *task = kc__roots_make(s, where, fn, arg, &more);
     if (!task)
         return -ENOMEM;
-    if (root_launch(kc__job_of(task)))
+    if (root_launch(kc__job_of(task), NULL))
         return 0;
     kc__roots_drop(task);
     return -ESHUTDOWN;
+}
+
+int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
+{
+    return kc_sched_submit_with(s, where, fn, arg, NULL);
+}
+
+/* What a call that is to be submitted has for options. */
+static const kc_launch_opts_t *opts_of(const kc_call_t *call)
+{
+    static const kc_launch_opts_t defaults;
+
+    return call->opts ? call->opts : &defaults;
+}
+
+/* Where it is to run. False: there is no such place. */
+static bool find_place(const kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
+                       kc_affinity_t *place)
+{
+    kc_affinity_t own = opts_of(call)->affinity;
+
+    *place = own != KC_WORKER ? own : where;
+    return kc__sched_find(s, place);
+}
+
+static int check_many(const kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
+{
+    uint32_t allowed = KC_JOB_UNWIND | KC_JOB_MIGRATE;
+    kc_affinity_t place = where;
+
+    if (!s || !kc__sched_find(s, &place) || (n > 0 && !calls))
+        return -EINVAL;
+    for (size_t i = 0; i < n; i++) {
+        int rc = calls[i].fn ? kc__launch_check_call(opts_of(&calls[i]), allowed) : -EINVAL;
+        if (rc == 0 && !find_place(s, where, &calls[i], &place))
+            rc = -EINVAL;
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
 }
 
 static void drop_chain(kc_job_t *first)
@@ -309,36 +370,52 @@ static void drop_chain(kc_job_t *first)
     }
 }
 
-int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
+/* Jobs for all calls, in their order, by `next`. NULL: no memory. */
+static kc_job_t *make_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
 {
     kc_job_t *first = NULL, **end = &first;
 
-    if (!s || !kc__sched_has(s, where) || (n > 0 && !calls))
-        return -EINVAL;
-    for (size_t i = 0; i < n; i++)
-        if (!calls[i].fn)
-            return -EINVAL;
-    kc__sched_check_process(s);
     for (size_t i = 0; i < n; i++) {
-        kc_task_t *task = kc__roots_make(s, where, calls[i].fn, calls[i].arg, NULL, NULL);
-        if (!task) {
+        const kc_launch_opts_t *o = opts_of(&calls[i]);
+        struct kc_job_wishes wishes = kc__wishes_of(o);
+        kc_affinity_t place = where;
+        (void)find_place(s, where, &calls[i], &place);
+        *end = task_new(s, place, &calls[i], o->flags, &wishes, false);
+        if (!*end) {
             drop_chain(first);
-            return -ENOMEM;
+            return NULL;
         }
-        *end = kc__job_of(task);
         (*end)->next = NULL;
         end = &(*end)->next;
     }
-    while (first) {
-        kc_job_t *next = first->next;
-        if (!root_launch(first)) { /* the scheduler ends: what was queued already ends unstarted */
-            first->next = next;
-            drop_chain(first);
-            return -ESHUTDOWN;
+    return first;
+}
+
+int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls, size_t n)
+{
+    int rc = check_many(s, where, calls, n);
+    bool any = false;
+
+    if (rc != 0 || n == 0)
+        return rc;
+    kc__sched_check_process(s);
+    kc_job_t *j = make_many(s, where, calls, n), *next;
+    if (!j)
+        return -ENOMEM;
+    for (size_t i = 0; j; j = next, i++) {
+        const kc_launch_opts_t *o = opts_of(&calls[i]);
+        struct kc_job_wishes wishes = kc__wishes_of(o);
+        next = j->next;
+        if (root_launch(j, &wishes)) {
+            any = true;
+            continue;
         }
-        first = next;
+        /* The scheduler ends. If some were queued before, these end unstarted, too. */
+        kc__job_free(j);
+        if (any && o->dispose)
+            kc__dispose(o->dispose, calls[i].arg);
     }
-    return 0;
+    return any ? 0 : -ESHUTDOWN;
 }
 
 /* ---- kc_run --------------------------------------------------------------------------------- */
@@ -353,14 +430,14 @@ int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
     int rc = kc_sched_create(opts ? opts : &defaults, &s);
     if (rc < 0)
         return rc;
-    kc_task_t *task = kc__roots_make(s, KC_MAIN, fn, arg, NULL, NULL);
+    kc_task_t *task = kc__roots_make(s, KC_MAIN, fn, arg, &(struct kc_task_more){ 0 });
     if (!task) {
         kc_sched_destroy(s);
         return -ENOMEM;
     }
     kc_job_t *root = kc__job_of(task);
     kc__job_ref(root);
-    root_launch(root);
+    root_launch(root, NULL);
     kc_store_relaxed(&s->leave_detached, 1); /* before any of its jobs runs */
     rc = kc_sched_run(s);
     kc_store_relaxed(&s->leave_detached, 0);

@@ -292,7 +292,7 @@ int kc_hop(kc_affinity_t where)
 
     if (!from || !(kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         return -EPERM;
-    if (!kc__sched_has(from->sched, where))
+    if (!kc__sched_find(from->sched, &where))
         return -EINVAL;
     kc__wait_check(co, "kc_hop");
     kc_job_t *j = kc__job_of(co->task);

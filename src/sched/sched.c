@@ -223,6 +223,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc__worker_reset(s->main);
     s->main->works = s->workers == 0;
     s->main->alone = s->workers == 0;
+    s->main->thread = pthread_self();
     kc_store_relaxed(&s->main->moved, KC_SPREAD_AWAY);
     if (s->random != 0)
         kc_or_relaxed(&s->main->care, KC_CARE_ORACLE);
@@ -412,7 +413,9 @@ static int nothing_ready(kc_sched_t *s)
 
     if (kc__worker_take_lacking(s->main))
         return 0;
-    bool ends = s->stoppable || kc_load_relaxed(&s->shutting);
+    bool shutting = kc_load_relaxed(&s->shutting), ends = s->stoppable || shutting;
+    if (shutting && kc__hub_shut(s->hub)) /* it was on its way when the scheduler began to end */
+        return 0;
     bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && ends;
     uint64_t before, after;
     s->held = for_ever && kc__task_host.held_open(s, &before);
@@ -620,6 +623,7 @@ int kc_sched_destroy(kc_sched_t *s)
 
     pump_begin(s);
     kc__task_host.shut(s);
+    kc__hub_shut(s->hub); /* before the jobs are waited for: a dispose may give up what holds one */
     pump_all(s);
     pump_end(s);
     pump_begin(s); /* from now on nobody finds main asleep and writes to its descriptor */
@@ -642,6 +646,13 @@ int kc_sched_destroy(kc_sched_t *s)
 int kc_sched_workers(const kc_sched_t *s)
 {
     return s ? s->workers : -EINVAL;
+}
+
+pthread_t kc_sched_main_thread(const kc_sched_t *s)
+{
+    if (!s)
+        kc__usage("kc_sched_main_thread", "the scheduler is NULL");
+    return s->main->thread;
 }
 
 kc_sched_t *kc_sched_current(void)

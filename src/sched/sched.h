@@ -76,6 +76,14 @@ typedef struct kc_task {
 
 _Static_assert(sizeof(kc_task_t) == KC_CACHE_LINE, "the head of a job is one cache line");
 
+/* What a task may have beside its function and its argument. */
+struct kc_task_more {
+    const char *name;           /* NULL: none                                              */
+    void (*dispose)(void *arg); /* instead of fn, if it never starts; NULL: nothing        */
+    void (*ended)(void *arg);   /* at its end, started or not; NULL: nothing               */
+    bool tells;                 /* `ended` may call the user's functions                   */
+};
+
 /* What the layer above does for the tasks of this one. This table, which it defines, is the only
  * way up from here. */
 struct kc_task_host {
@@ -100,12 +108,12 @@ struct kc_task_host {
         kc_sched_t *s);                 /* a thread outside has a lock, or is about to wake one */
     void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
     bool (*end_shields)(kc_sched_t *s); /* none holds a cancel back any more. False: none did    */
-    /* A task that is nobody's child, for later: ended(owner) is called at its end. NULL: no memory
-     */
+    /* A task that is nobody's child, for later. NULL: no memory */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
-                       void (*ended)(void *owner), void *owner);
+                       const struct kc_task_more *more);
     void (*go)(kc_task_t *task);   /* queues what make has made */
     void (*drop)(kc_task_t *task); /* frees what make has made and go has not queued */
+    void (*dispose)(void (*fn)(void *arg), void *arg); /* calls it: it may not wait */
 };
 extern const KC_HIDDEN struct kc_task_host kc__task_host;
 
@@ -641,6 +649,10 @@ typedef struct kc_hub kc_hub_t;
 kc_hub_t *kc__hub_new(kc_sched_t *s);
 void kc__hub_close(kc_hub_t *hub);
 
+/* The scheduler ends: no run starts any more, and what the tasks own is disposed of. Main thread,
+ * on its own stack. True: there was a task. */
+bool kc__hub_shut(kc_hub_t *hub);
+
 /* Starts what is due at `now`. Main thread. True: something was started. */
 bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now);
 kc_time_t kc__hub_next_due(kc_hub_t *hub);
@@ -670,10 +682,14 @@ void kc__sched_signal_fd(kc_sched_t *s);
 /* A worker's thread runs, or could not be set up. */
 void kc__sched_arrive(kc_sched_t *s, bool ok);
 
-/* There is such a place. */
-KC_INLINE bool kc__sched_has(const kc_sched_t *s, kc_affinity_t where)
+/* There is such a place. KC_HERE becomes that of the caller. */
+KC_INLINE bool kc__sched_find(const kc_sched_t *s, kc_affinity_t *where)
 {
-    return where >= KC_MAIN && where <= s->workers;
+    const kc_worker_t *here = *where == KC_HERE ? kc__worker() : NULL;
+
+    if (here && here->sched == s)
+        *where = here->index == KC_MAIN ? KC_MAIN : KC_WORKER_AT(here->index);
+    return *where >= KC_MAIN && *where <= s->workers;
 }
 
 #endif

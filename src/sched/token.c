@@ -16,20 +16,26 @@
  *          delayed    0 --due--> QUEUED --body starts--> QUEUED|OVER --ends--> OVER
  *          interval   0 --due--> QUEUED --body starts--> QUEUED|RUNNING --ends--> 0
  *          cancel     sets CANCELLED if neither it nor OVER is set; the body's start fails if it is
+ *          shut       sets OVER if neither is set
+ *
+ *          dispose: by whoever has set CANCELLED or OVER, other than for a start, and saw no
+ *          RUNNING; if it was set, by the end of that run. So it is called once, and never while a
+ *          run is in flight.
  *
  *          references: the user's; the run's; the inbox's, until main has it; the timer's, which
  *          is given up exactly once: when a delayed run starts, when the message of a cancel is
  *          read, or when the scheduler ends. So a message never names a token that is gone.
  *
  * ORDER    id  site              operation    pairs with  carries; what breaks if weaker
- *          K1  state changes     cas_acq_rel  K1          start against cancel: exactly one
+ *          K1  state changes     cas_acq_rel  K1          start against cancel: exactly one; what
+ *                                                       the runs did with arg, to who disposes
  *          K2  run_ended:        sub_acq_rel  sched.c H7  what the run wrote
  *              flights
  *          K3  unref             sub_acq_rel  K3          all uses before the free
  *          K4  looks at state    load_acquire K1          that a cancel counts in `cancelling`;
  *                                                       close would leave its message unread
- *          K5  cancel, close:    sub_acq_rel, itself      the message; close would leave it unread
- *              cancelling        load_acquire
+ *          K5  cancel, close:    sub_acq_rel, itself      the message; close would leave it unread.
+ *              cancelling        load_acquire             And what dispose has done
  */
 #include "base/os.h"
 #include "sched/sched.h"
@@ -37,15 +43,18 @@
 #include <kcoro/timer.h>
 
 #include <errno.h>
+#include <string.h>
 
 enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8 };
 
 struct kc_hub {
-    KC_ATOMIC(uint32_t) refs;       /* A  the scheduler's, and one for each token */
-    kc_mpsc_t cancelled;            /* A  messages: tokens that were cancelled     */
-    KC_ATOMIC(uint32_t) cancelling; /* A  calls of cancel that have not sent theirs yet */
-    kc_sched_t *sched;              /* M                                          */
-    kc_timers_t timers;             /* M                                          */
+    KC_ATOMIC(uint32_t) refs; /* A  the scheduler's, and one for each token */
+    kc_mpsc_t cancelled;      /* A  messages: tokens that were cancelled     */
+    KC_ATOMIC(uint32_t)
+    cancelling;         /* A  calls of cancel that have not sent theirs yet, or are
+                                          inside a dispose                             */
+    kc_sched_t *sched;  /* M                                          */
+    kc_timers_t timers; /* M                                          */
 };
 
 struct kc_token {
@@ -58,9 +67,14 @@ struct kc_token {
     kc_timer_t timer;           /* M                                                 */
     kc_mpsc_node_t cancel_link; /* >  in hub->cancelled                              */
     void *arg;                  /* I                                                 */
+    void (*dispose)(void *arg); /* I  NULL: arg is not the task's                    */
     kc_affinity_t where;        /* I                                                 */
+    bool named;                 /* I                                                 */
     kc_task_t *task;            /* M  the next run; NULL: there was no memory for it */
+    char name[];                /* I  named: of 32 bytes                             */
 };
+
+enum { NAME_SIZE = 32 };
 
 _Static_assert(sizeof(struct kc_token) <= 500, "a pending timer is at most 500 bytes (T6)");
 
@@ -83,22 +97,53 @@ static void unref(kc_token_t *t)
 }
 
 /* Sets bits if none of `unless` is set. Returns true if it did. */
-static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t unless)
+static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t unless, uint32_t *before)
 {
     uint32_t seen = kc_load_acquire(&t->state); /* K4 */
     do
         if (seen & unless)
             return false;
     while (!kc_cas_acq_rel(&t->state, &seen, seen | bits)); /* K1 */
+    *before = seen;
     return true;
 }
 
-static void clear(kc_token_t *t, uint32_t bits)
+/* Returns what was set before. */
+static uint32_t clear(kc_token_t *t, uint32_t bits)
 {
     uint32_t seen = kc_load_relaxed(&t->state);
 
     while (!kc_cas_acq_rel(&t->state, &seen, seen & ~bits)) /* K1 */
         ;
+    return seen;
+}
+
+/* ---- the argument --------------------------------------------------------------------------- */
+
+static void dispose(void *token)
+{
+    kc_token_t *t = token;
+
+    kc__task_host.dispose(t->dispose, t->arg);
+}
+
+/* No run comes any more by a step before which the state was `before`: if none was in flight either
+ * nobody uses the argument now, and else the end of that run sees to it. */
+static void give_up_arg(kc_token_t *t, uint32_t before)
+{
+    if (t->dispose && !(before & RUNNING))
+        dispose(t);
+}
+
+/* No run starts any more, as the scheduler ends. False: that was so before. */
+static bool end(kc_token_t *t)
+{
+    uint32_t before;
+
+    if (!set_unless(t, OVER, CANCELLED | OVER, &before))
+        return false;
+    give_up_arg(t, before);
+    return true;
 }
 
 /* ---- runs ----------------------------------------------------------------------------------- */
@@ -106,23 +151,26 @@ static void clear(kc_token_t *t, uint32_t bits)
 static int run_body(void *arg)
 {
     kc_token_t *t = arg;
+    uint32_t before;
 
-    if (!set_unless(t, t->interval ? RUNNING : OVER, CANCELLED | OVER))
+    if (!set_unless(t, t->interval ? RUNNING : OVER, CANCELLED | OVER, &before))
         return 0;
     if (!t->interval)
         unref(t); /* the timer's: from now on nobody can cancel it */
     return t->fn(t->arg);
 }
 
-static void run_ended(void *owner)
+static void run_ended(void *arg)
 {
-    kc_token_t *t = owner;
+    kc_token_t *t = arg;
     kc_sched_t *s = t->hub->sched;
     bool interval = t->interval != 0;
 
-    if (!interval && set_unless(t, OVER, CANCELLED | OVER))
+    if (!interval && end(t))
         unref(t); /* the timer's: the scheduler ended before the run could start */
-    clear(t, QUEUED | RUNNING);
+    uint32_t before = clear(t, QUEUED | RUNNING);
+    if (t->dispose && (before & RUNNING) && (before & (CANCELLED | OVER)))
+        kc__worker_call(dispose, t);                     /* it was the last one */
     unref(t);                                            /* the run's */
     if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* K2 */
         kc__worker_wake(s->main);
@@ -130,14 +178,22 @@ static void run_ended(void *owner)
 
 static kc_task_t *make_run(kc_token_t *t)
 {
-    return kc__task_host.make(t->hub->sched, t->where, run_body, t, run_ended, t);
+    struct kc_task_more more = {
+        .name = t->named ? t->name : NULL,
+        .ended = run_ended,
+        .tells = t->interval && t->dispose,
+    };
+
+    return kc__task_host.make(t->hub->sched, t->where, run_body, t, &more);
 }
 
 static void start_run(kc_token_t *t)
 {
+    uint32_t before;
+
     if (!t->task && !(t->task = make_run(t)))
         return; /* no memory: this tick is left out */
-    if (!set_unless(t, QUEUED, QUEUED | CANCELLED | OVER))
+    if (!set_unless(t, QUEUED, QUEUED | CANCELLED | OVER, &before))
         return; /* the tick is skipped */
     kc_task_t *task = t->task;
     kc_add_relaxed(&t->refs, 1);
@@ -224,16 +280,25 @@ kc_hub_t *kc__hub_new(kc_sched_t *s)
     return hub;
 }
 
-void kc__hub_close(kc_hub_t *hub)
+bool kc__hub_shut(kc_hub_t *hub)
 {
-    uint32_t looks = 0;
     kc_timer_t *timer;
+    bool any = false;
 
     while ((timer = kc__timers_pop(&hub->timers, KC_FOREVER)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
-        if (set_unless(t, OVER, CANCELLED))
+        any = true;
+        if (end(t))
             unref(t); /* the timer's; of a cancelled one, its message gives that up */
     }
+    return any;
+}
+
+void kc__hub_close(kc_hub_t *hub)
+{
+    uint32_t looks = 0;
+
+    kc__hub_shut(hub);
     /* No further cancel can succeed; those that have must have sent their messages. */
     while (kc_load_acquire(&hub->cancelling) > 0) /* K5 */
         kc__os_back_off(&looks);
@@ -251,33 +316,57 @@ static kc_affinity_t in_order(const kc_sched_t *s, kc_affinity_t where)
     return s->workers == 0 ? KC_MAIN : KC_WORKER_AT(0);
 }
 
-static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinity_t where,
-                    kc_fn_t fn, void *arg, kc_token_t **out)
+/* What is to be run, and when. */
+struct plan {
+    kc_fn_t fn;
+    void *arg;
+    kc_time_t due, interval;
+    kc_affinity_t where;
+};
+
+/* NULL: no memory. */
+static kc_token_t *token_new(kc_sched_t *s, const struct plan *plan, const kc_task_opts_t *opts)
 {
-    if (!s || !fn || !kc__sched_has(s, where))
-        return -EINVAL;
-    kc_token_t *t = kc__alloc(sizeof *t);
+    bool named = opts && opts->name;
+    kc_token_t *t = kc__alloc(sizeof *t + (named ? NAME_SIZE : 0));
+
     if (!t)
-        return -ENOMEM;
+        return NULL;
     t->hub = s->hub;
-    t->fn = fn;
-    t->arg = arg;
-    t->where = in_order(s, where);
+    t->fn = plan->fn;
+    t->arg = plan->arg;
+    t->interval = plan->interval;
+    t->timer.due = plan->due;
+    t->where = in_order(s, plan->where);
+    t->named = named;
+    if (named)
+        memcpy(t->name, opts->name, strnlen(opts->name, NAME_SIZE - 1));
+    t->dispose = opts ? opts->dispose : NULL;
     if (!(t->task = make_run(t))) {
         kc__free(t);
-        return -ENOMEM;
+        return NULL;
     }
     kc_store_relaxed(&t->block.magic, KC_TOKEN_MAGIC);
+    return t;
+}
+
+static int schedule(kc_sched_t *s, struct plan plan, const kc_task_opts_t *opts, kc_token_t **out)
+{
+    if (!plan.fn || !kc__sched_find(s, &plan.where))
+        return -EINVAL;
+    if (kc_load_relaxed(&s->shutting))
+        return -ESHUTDOWN;
+    kc_token_t *t = token_new(s, &plan, opts);
+    if (!t)
+        return -ENOMEM;
     kc_store_relaxed(&t->refs, out ? 2 : 1);
     kc_add_relaxed(&s->hub->refs, 1);
-    t->interval = interval;
-    t->timer.due = due;
     if (out)
         *out = t;
     if (kc__worker() == s->main) {
         kc__worker_take_inbox(s->main); /* what others have made before comes before */
-        kc__timers_add(&s->hub->timers, &t->timer, due);
-        kc__worker_hear_of(s->main, due);
+        kc__timers_add(&s->hub->timers, &t->timer, plan.due);
+        kc__worker_hear_of(s->main, plan.due);
         kc__sched_rearm(s);
     } else {
         kc_add_relaxed(&t->refs, 1); /* the inbox's */
@@ -287,24 +376,35 @@ static int schedule(kc_sched_t *s, kc_time_t due, kc_time_t interval, kc_affinit
     return 0;
 }
 
-int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn, void *arg,
-                        kc_token_t **out)
+int kc_schedule_delayed_with(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn,
+                             void *arg, const kc_task_opts_t *opts, kc_token_t **out)
 {
     if (delay < 0 || !s)
         return -EINVAL;
     kc__sched_check_process(s);
-    kc_time_t now = kc__sched_now(s);
-    return schedule(s, delay > KC_FOREVER - now ? KC_FOREVER : now + delay, 0, where, fn, arg,
-                    out);
+    kc_time_t now = kc__sched_now(s), due = delay > KC_FOREVER - now ? KC_FOREVER : now + delay;
+    return schedule(s, (struct plan){ fn, arg, due, 0, where }, opts, out);
+}
+
+int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn, void *arg,
+                        kc_token_t **out)
+{
+    return kc_schedule_delayed_with(s, delay, where, fn, arg, NULL, out);
+}
+
+int kc_schedule_interval_with(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
+                              void *arg, const kc_task_opts_t *opts, kc_token_t **out)
+{
+    if (interval <= 0 || !s)
+        return -EINVAL;
+    kc__sched_check_process(s);
+    return schedule(s, (struct plan){ fn, arg, kc__sched_now(s), interval, where }, opts, out);
 }
 
 int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
                          void *arg, kc_token_t **out)
 {
-    if (interval <= 0 || !s)
-        return -EINVAL;
-    kc__sched_check_process(s);
-    return schedule(s, kc__sched_now(s), interval, where, fn, arg, out);
+    return kc_schedule_interval_with(s, interval, where, fn, arg, NULL, out);
 }
 
 bool kc_token_cancel(kc_token_t *t)
@@ -313,9 +413,12 @@ bool kc_token_cancel(kc_token_t *t)
         kc__usage("kc_token_cancel", "the token is NULL (rule T4)");
     kc_hub_t *hub = t->hub;
     kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: K1 carries it */
-    bool first = set_unless(t, CANCELLED, CANCELLED | OVER);
-    if (first)
+    uint32_t before;
+    bool first = set_unless(t, CANCELLED, CANCELLED | OVER, &before);
+    if (first) {
+        give_up_arg(t, before); /* before the message: then t may be gone, if its holder is */
         kc__mpsc_push(&hub->cancelled, &t->cancel_link);
+    }
     kc_sub_acq_rel(&hub->cancelling, 1); /* K5 */
     return first;
 }

@@ -163,6 +163,7 @@ TEST(null_for_a_scheduler)
     IS_EINVAL(kc_sched_create(NULL, NULL));
     CHECK_EQ(kc_sched_destroy(NULL), 0);
     IS_EINVAL(kc_sched_submit(NULL, KC_WORKER, task, NULL));
+    IS_EINVAL(kc_sched_submit_with(NULL, KC_WORKER, task, NULL, NULL));
     IS_EINVAL(kc_sched_submit_many(NULL, KC_WORKER, &(kc_call_t){ .fn = task }, 1));
     IS_EINVAL(kc_sched_run(NULL));
     IS_EINVAL(kc_sched_run_expired(NULL, 0));
@@ -172,10 +173,13 @@ TEST(null_for_a_scheduler)
     IS_EINVAL(kc_sched_workers(NULL));
     IS_EINVAL(kc_schedule_delayed(NULL, 0, KC_WORKER, task, NULL, NULL));
     IS_EINVAL(kc_schedule_interval(NULL, 1, KC_WORKER, task, NULL, NULL));
+    IS_EINVAL(kc_schedule_delayed_with(NULL, 0, KC_WORKER, task, NULL, NULL, NULL));
+    IS_EINVAL(kc_schedule_interval_with(NULL, 1, KC_WORKER, task, NULL, NULL, NULL));
     IS_EINVAL(kc_trace_start(NULL, "/dev/null"));
     IS_EINVAL(kc_trace_stop(NULL));
     IS_EINVAL(kc_dump(NULL, stderr));
     ABORTS(kc_sched_stop(NULL));
+    ABORTS(kc_sched_main_thread(NULL));
     ABORTS(kc_metrics(NULL, &numbers));
 }
 
@@ -186,6 +190,7 @@ static int others_in_a_job(void *arg)
 
     (void)arg;
     IS_EINVAL(kc_sched_submit(s, KC_WORKER, NULL, NULL));
+    IS_EINVAL(kc_sched_submit_with(s, KC_WORKER, NULL, NULL, NULL));
     IS_EINVAL(kc_sched_submit_many(s, KC_WORKER, NULL, 1));
     IS_EINVAL(kc_sched_submit_many(s, KC_WORKER, &none, 1));
     IS_EINVAL(kc_schedule_delayed(s, 0, KC_WORKER, NULL, NULL, NULL));

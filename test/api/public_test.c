@@ -192,7 +192,9 @@ static int uses_the_scheduler(void *arg)
 
     CHECK_EQ(kc_sched_submit(s, KC_MAIN, adds_one, arg), 0);
     CHECK_EQ(kc_sched_submit_many(s, KC_MAIN, calls, 2), 0);
+    CHECK_EQ(kc_sched_submit_with(s, KC_HERE, adds_one, arg, NULL), 0);
     CHECK_EQ(kc_worker_index(), KC_MAIN);
+    CHECK(pthread_equal(kc_sched_main_thread(s), pthread_self()));
     CHECK_EQ(kc_hop(KC_MAIN), 0);
     CHECK_EQ(kc_yield(), 0);
     CHECK_EQ(kc_sleep(KC_MS(1)), 0);
@@ -203,6 +205,8 @@ static int uses_the_scheduler(void *arg)
     kc_token_release(token);
     CHECK_EQ(kc_schedule_interval(s, KC_SEC(1000), KC_MAIN, adds_one, arg, &token), 0);
     kc_token_detach(token);
+    CHECK_EQ(kc_schedule_delayed_with(s, KC_SEC(1000), KC_MAIN, adds_one, arg, NULL, NULL), 0);
+    CHECK_EQ(kc_schedule_interval_with(s, KC_SEC(1000), KC_MAIN, adds_one, arg, NULL, NULL), 0);
     kc_sched_stop(s);
     return 0;
 }

@@ -7,7 +7,10 @@
  *          drops what is queued; and users. What main does with a timer, and whoever has a run with
  *          the run, is a plain write, so that two at a time are a data race. What is freed is gone:
  *          a use that does not happen before is a failure, and so is what was never freed. So every
- *          reference is given up exactly once.
+ *          reference is given up exactly once. The task owns its argument: a run, or its dispose,
+ *          writes to it, plainly, and so does main when it has closed. A delayed one's is run or
+ *          disposed of, an interval's disposed of while no run is in flight, once, and before close
+ *          has returned.
  *
  * SHAPE    once      a delayed task is queued: a worker starts it, the user cancels and detaches,
  *                    main closes
@@ -68,6 +71,8 @@ static struct {
     int runs;      /* that called the body */
     int dropped;   /* that were queued when the scheduler closed */
     int cancels;   /* calls that returned true */
+    int disposed;  /* calls of dispose */
+    bool flies;    /* a run has begun, and its end was not heard of */
     bool no_more;  /* a call has returned after which no run may start */
     bool interval; /* an interval task */
 } s;
@@ -153,6 +158,12 @@ void kc__sched_rearm(kc_sched_t *sched)
     (void)sched;
 }
 
+/* All here are on their threads' own stacks. */
+void kc__worker_call(void (*fn)(void *arg), void *arg)
+{
+    fn(arg);
+}
+
 /* Main does not sleep here: it waits for the words themselves. */
 void kc__worker_wake(kc_worker_t *w)
 {
@@ -168,21 +179,19 @@ bool kc__worker_take_inbox(kc_worker_t *w)
 /* A run: what the layer above makes of a task. */
 static struct run {
     kc_task_t task;
-    void (*ended)(void *owner);
-    void *owner;
+    void (*ended)(void *arg);
     int state; /* plain: whoever has the run writes it */
 } runs[RUNS];
 
 static kc_task_t *task_make(kc_sched_t *sched, kc_affinity_t where, kc_fn_t fn, void *arg,
-                            void (*ended)(void *owner), void *owner)
+                            const struct kc_task_more *more)
 {
     KC_ASSERT(s.made_runs < RUNS && sched == &s.sched);
     KC_ASSERT(where == (sched->workers > 0 ? KC_WORKER_AT(0) : KC_MAIN));
     struct run *run = &runs[s.made_runs++];
     run->task.fn = fn;
     run->task.arg = arg;
-    run->ended = ended;
-    run->owner = owner;
+    run->ended = more->ended;
     model_write(&run->state, 1);
     return &run->task;
 }
@@ -206,7 +215,14 @@ static void task_drop(kc_task_t *task)
     s.gone_runs++;
 }
 
-const struct kc_task_host kc__task_host = { .make = task_make, .go = task_go, .drop = task_drop };
+static void task_dispose(void (*fn)(void *arg), void *arg)
+{
+    fn(arg);
+}
+
+const struct kc_task_host kc__task_host = {
+    .make = task_make, .go = task_go, .drop = task_drop, .dispose = task_dispose
+};
 
 /* ---- running and closing ------------------------------------------------------------------- */
 
@@ -218,14 +234,15 @@ static void run_queued(int queue, bool closing)
     while (node) {
         kc_block_t *block = kc_container_of(node, kc_block_t, link);
         struct run *run = kc_container_of(block, struct run, task.block);
-        void (*ended)(void *owner) = run->ended;
-        void *owner = run->owner;
+        void (*ended)(void *arg) = run->ended;
+        void *arg = run->task.arg;
         node = node->next;
         s.dropped += closing;
         if (!closing)
-            run->task.fn(run->task.arg);
+            run->task.fn(arg);
         task_drop(&run->task);
-        ended(owner);
+        s.flies = false;
+        ended(arg);
     }
 }
 
@@ -233,9 +250,27 @@ static void run_queued(int queue, bool closing)
 static int body(void *arg)
 {
     model_assert(arg == &s.data && !s.no_more && (s.interval || s.runs == 0));
+    model_assert(s.disposed == 0 && !s.flies);
     s.runs++;
+    s.flies = true;
     model_write(&s.data, s.runs);
     return 0;
+}
+
+static void dispose(void *arg)
+{
+    model_assert(arg == &s.data && s.disposed == 0 && !s.flies && (s.interval || s.runs == 0));
+    s.disposed++;
+    model_write(&s.data, -1);
+}
+
+static const kc_task_opts_t owns = { .dispose = dispose };
+static const kc_task_opts_t *opts = &owns; /* NULL: the argument stays the user's */
+
+/* No run can come any more, nor is one in flight: the argument was used up, once. */
+static void check_arg(void)
+{
+    model_assert(!opts || s.disposed == (s.interval || s.runs == 0));
 }
 
 /* Its run was queued before all threads began: it finds the scheduler open, or closing. */
@@ -261,9 +296,13 @@ static bool closes_early; /* wrong: while its workers still run */
 static void destroy(void)
 {
     kc_store_release(&s.sched.closing, 1); /* T1 */
+    kc__hub_shut(s.sched.hub);
     if (!closes_early)
         model_wait_until(kc_load_acquire(&s.sched.arrived) == 0); /* T4 */
     kc__hub_close(s.sched.hub);
+    check_arg();
+    if (opts)
+        model_write(&s.data, -2);
 }
 
 /* ---- the threads of the models ------------------------------------------------------------- */
@@ -316,14 +355,14 @@ static void main_takes_in(int arg)
     destroy();
 }
 
-/* Whoever has cancelled a delayed task has its argument back. */
+/* Whoever has cancelled a delayed task has its argument back, if it is not the task's. */
 static void cancel(void)
 {
     bool first = kc_token_cancel(s.token);
 
     s.cancels += first;
     s.no_more = s.no_more || first || s.interval;
-    if (first && !s.interval)
+    if (first && !s.interval && !opts)
         model_write(&s.data, -1);
 }
 
@@ -366,7 +405,7 @@ static void user_detaches(int arg)
 static void user_makes(int arg)
 {
     (void)arg;
-    int rc = kc_schedule_delayed(&s.sched, DUE, KC_WORKER, body, &s.data, &s.token);
+    int rc = kc_schedule_delayed_with(&s.sched, DUE, KC_WORKER, body, &s.data, opts, &s.token);
     model_assert(rc == 0);
     kc_store_release(&s.made, 1); /* T7 */
     cancel();
@@ -400,8 +439,10 @@ static void reset_token(int workers, int users, bool interval)
     reset_of(workers, users);
     s.interval = interval;
     kc__thread()->worker = &main_worker;
-    int rc = interval ? kc_schedule_interval(&s.sched, INTERVAL, KC_WORKER, body, &s.data, out)
-                      : kc_schedule_delayed(&s.sched, DUE, KC_WORKER, body, &s.data, out);
+    int rc =
+        interval
+            ? kc_schedule_interval_with(&s.sched, INTERVAL, KC_WORKER, body, &s.data, opts, out)
+            : kc_schedule_delayed_with(&s.sched, DUE, KC_WORKER, body, &s.data, opts, out);
     kc__thread()->worker = NULL;
     model_assert(rc == 0);
 }
@@ -455,6 +496,7 @@ static void check(void)
 static void check_closing(void)
 {
     kc__hub_close(s.sched.hub);
+    check_arg();
     kc_token_detach(s.token);
     check();
 }
@@ -540,6 +582,14 @@ TEST(one_of_two_who_cancel_succeeds)
     passes(&twice, 3);
 }
 
+TEST(without_options_the_argument_is_the_callers)
+{
+    opts = NULL;
+    passes(&once, 3);
+    passes(&due, 5);
+    passes(&end, 2);
+}
+
 TEST(no_run_starts_after_cancel_has_returned)
 {
     passes(&interval, 3);
@@ -573,6 +623,7 @@ TEST(control_k1_relaxed_hides_a_run_from_the_next)
 
 TEST(control_k1_torn_starts_what_is_cancelled)
 {
+    opts = NULL;
     needs(&once, "K1", MODEL_TORN, "uses what was freed");
     needs(&interval, "K1", MODEL_TORN, "not true: arg == &s.data && !s.no_more");
     needs(&twice, "K1", MODEL_TORN, "data race: user 1 writes data, written by main");
@@ -599,26 +650,57 @@ TEST(control_k3_torn_frees_never)
 
 TEST(control_k4_relaxed_leaves_a_message_unread)
 {
+    opts = NULL;
     needs(&due, "K4", MODEL_RELAXED, "not true: s.freed[i]");
     needs(&inbox, "K4", MODEL_RELAXED, "not true: s.freed[i]");
 }
 
 TEST(control_k5_relaxed_leaves_a_message_unread)
 {
+    opts = NULL;
     needs(&due, "K5", MODEL_RELAXED, "not true: s.freed[i]");
     needs(&once, "K5", MODEL_RELAXED, "not true: s.freed[i]");
 }
 
 TEST(control_meeting_relaxed_closes_with_a_run_in_flight)
 {
+    opts = NULL;
     needs(&once, "T3", MODEL_RELAXED, "not true: s.freed[i]");
     needs(&once, "T4", MODEL_RELAXED, "not true: s.freed[i]");
 }
 
 TEST(control_close_before_the_runs_have_ended)
 {
+    opts = NULL;
     closes_early = true;
     catches(&once, "closes_early", "not true: s.freed[i]");
+}
+
+TEST(control_k1_torn_disposes_of_what_runs_or_twice)
+{
+    needs(&once, "K1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
+    needs(&twice, "K1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
+    needs(&interval, "K1", MODEL_TORN, "not true: ");
+    needs(&end, "K1", MODEL_TORN, "not true: ");
+}
+
+TEST(control_k1_relaxed_disposes_of_what_a_run_has_written)
+{
+    needs(&interval, "K1", MODEL_RELAXED, "data race: ");
+    needs(&end, "K1", MODEL_RELAXED, "data race: ");
+}
+
+TEST(control_k5_relaxed_closes_before_the_dispose_has_ended)
+{
+    needs(&once, "K5", MODEL_RELAXED, "data race: main writes data, written by user");
+    needs(&end, "K5", MODEL_RELAXED, "data race: main writes data, written by user");
+}
+
+TEST(control_close_before_the_last_run_has_been_disposed_of)
+{
+    closes_early = true;
+    catches(&once, "closes_early", "not true: !opts || s.disposed ==");
+    catches(&end, "closes_early", "not true: !opts || s.disposed ==");
 }
 
 TEST(control_detach_while_another_cancels)

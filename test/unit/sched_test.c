@@ -161,7 +161,7 @@ TEST(an_affinity_that_does_not_exist_is_einval)
     kc_sched_t *s = make(2, 0);
 
     CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(2), count_one, NULL), -EINVAL);
-    CHECK_EQ(kc_sched_submit(s, -2, count_one, NULL), -EINVAL);
+    CHECK_EQ(kc_sched_submit(s, -3, count_one, NULL), -EINVAL);
     CHECK_EQ(kc_sched_submit(s, KC_WORKER, NULL, NULL), -EINVAL);
     CHECK_EQ(kc_sched_submit(NULL, KC_WORKER, count_one, NULL), -EINVAL);
     CHECK_EQ(kc_sched_destroy(s), 0);
