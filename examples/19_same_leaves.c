@@ -29,9 +29,10 @@ static void walk(kc_gen_t *g, const struct node *n)
     }
 }
 
-static void leaves(kc_gen_t *g, void *tree)
+static int leaves(kc_gen_t *g, void *tree)
 {
     walk(g, tree);
+    return 0;
 }
 
 /* The number of the first leaf that differs; 0: none, -1: no memory. */

@@ -38,13 +38,21 @@ typedef struct {
  */
 KC_API int kc_broadcast_create(size_t item_size, size_t capacity, kc_broadcast_t **out);
 
-/* Context: anywhere.  Suspends: no.  Returns: 0; -EPIPE: closed; -EINVAL: b is NULL, or item and
- * the items are not of size 0. */
+/* Context: anywhere.  Suspends: no.  Returns: 0; -EPIPE, or its cause: closed; -EINVAL: b is NULL,
+ * or item and the items are not of size 0. */
 KC_API int kc_broadcast_send(kc_broadcast_t *b, const void *item);
 
 /* Nothing more will be sent; subscribers still get what is kept. Twice is harmless.
  * Context: anywhere.  Suspends: no. */
 KC_API void kc_broadcast_close(kc_broadcast_t *b);
+
+/* The same, and says why: whoever would get -EPIPE gets cause. The first close decides. A cause
+ * that is not negative is bad use.  Context: anywhere.  Suspends: no. */
+KC_API void kc_broadcast_close_with(kc_broadcast_t *b, int cause);
+
+/* Context: anywhere.  Suspends: no.
+ * Returns: 0: open; -EPIPE: kc_broadcast_close; else the cause; -EINVAL: b is NULL. */
+KC_API int kc_broadcast_cause(const kc_broadcast_t *b);
 
 /* Context: anywhere.  Suspends: no.  Owns: retain gives one reference, release takes one; NULL is
  * let pass. */
@@ -61,8 +69,8 @@ KC_API void kc_unsubscribe(kc_subscription_t *sub);
  * overwritten before it since the last call.
  *
  * Context: anywhere.  Suspends: until there is one.  Cancel: nothing is received or missed.
- * Returns: 0; -EPIPE: closed, and all has been received; -ECANCELED; the second one -ETIMEDOUT; the
- *          third one, which never waits, -EAGAIN; -EINVAL: sub is NULL or given up.
+ * Returns: 0; -EPIPE, or its cause: closed, and all has been received; -ECANCELED; the second one
+ *          -ETIMEDOUT; the third one, which never waits, -EAGAIN; -EINVAL: sub is NULL or given up.
  */
 KC_API KC_WARN_UNUSED int kc_subscription_recv(kc_subscription_t *sub, void *item,
                                                uint64_t *missed);

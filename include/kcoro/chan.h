@@ -54,9 +54,9 @@ KC_API int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out);
  *
  * Context: anywhere.  Suspends: if it must wait, and now and then to let others run.
  * Cancel: the item is not sent.
- * Returns: 0: sent; -EPIPE: closed; -ECANCELED; -ETIMEDOUT: not sent until deadline, on kc_now's
- *          clock; -ENOMEM: no room for an unlimited one; -EINVAL: c is NULL, or item and the items
- *          are not of size 0.
+ * Returns: 0: sent; -EPIPE, or its cause: closed; -ECANCELED; -ETIMEDOUT: not sent until deadline,
+ *          on kc_now's clock; -ENOMEM: no room for an unlimited one; -EINVAL: c is NULL, or item
+ *          and the items are not of size 0.
  */
 KC_API KC_WARN_UNUSED int kc_chan_send(kc_chan_t *c, const void *item);
 KC_API KC_WARN_UNUSED int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline);
@@ -70,8 +70,8 @@ KC_API int kc_chan_try_send(kc_chan_t *c, const void *item);
  *
  * Context: anywhere.  Suspends: if it must wait, and now and then to let others run.
  * Cancel: nothing is received.
- * Returns: 0: received; -EPIPE: closed, and nothing is left in it; -ECANCELED; -ETIMEDOUT; -EINVAL:
- *          c is NULL.
+ * Returns: 0: received; -EPIPE, or its cause: closed, and nothing is left in it; -ECANCELED;
+ *          -ETIMEDOUT; -EINVAL: c is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_chan_recv(kc_chan_t *c, void *item);
 KC_API KC_WARN_UNUSED int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline);
@@ -83,6 +83,19 @@ KC_API int kc_chan_try_recv(kc_chan_t *c, void *item);
 /* No more sends. Senders that wait get -EPIPE and keep their items; receivers get what is in the
  * buffer, then -EPIPE. Twice is harmless.  Context: anywhere.  Suspends: no. */
 KC_API void kc_chan_close(kc_chan_t *c);
+
+/*
+ * The same, and says why: whoever would get -EPIPE gets cause, in a select too. So a receiver can
+ * tell a stream that has ended from one that broke off. The first close decides. Choose a code that
+ * the other side does not get for another reason: -EIO, not -EAGAIN.
+ *
+ * Context: anywhere.  Suspends: no. A cause that is not negative is bad use.
+ */
+KC_API void kc_chan_close_with(kc_chan_t *c, int cause);
+
+/* Context: anywhere.  Suspends: no.
+ * Returns: 0: open; -EPIPE: kc_chan_close; else its cause; -EINVAL: c is NULL. */
+KC_API int kc_chan_cause(const kc_chan_t *c);
 
 /* Items in the buffer; the moment after it may be another number.  Context: anywhere. */
 KC_API size_t kc_chan_len(const kc_chan_t *c);
@@ -100,7 +113,7 @@ typedef struct {
     int op;          /* KC_RECV or KC_SEND                                                   */
     kc_chan_t *chan; /* NULL: this case never happens                                        */
     void *item;      /* as for send and receive                                              */
-    int rc;          /* set for the one that happened: 0, or -EPIPE if its channel is closed */
+    int rc;          /* set for the one that happened: 0, or why its channel was closed      */
 } kc_case_t;
 
 /*

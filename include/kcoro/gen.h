@@ -2,16 +2,17 @@
 /*
  * kcoro/gen.h - generators: a coroutine as an iterator.
  *
- *     static void count(kc_gen_t *g, void *arg)
+ *     static int count(kc_gen_t *g, void *arg)
  *     {
  *         for (intptr_t i = 0; i < 3; i++)
  *             kc_gen_yield(g, (void *)i);
+ *         return 0;                            // or what went wrong
  *     }
  *     kc_gen_t g;
  *     rc = kc_gen_start(&g, count, NULL, 0);
  *     for (void *value; kc_gen_next(&g, &value);)
  *         ...
- *     kc_gen_end(&g);
+ *     rc = kc_gen_end(&g);                     // what count returned
  *
  * It needs no scheduler and runs only inside kc_gen_next. In a job its body may call what waits:
  * that suspends the job, and goes on inside the generator. A cancel is heard there: the wait
@@ -31,9 +32,10 @@ KC_BEGIN_DECLS
 /* In your memory; it must not move between start and end. The fields are the library's. */
 typedef struct kc_gen {
     kcoro_t *co;
-    void (*fn)(struct kc_gen *g, void *arg);
+    int (*fn)(struct kc_gen *g, void *arg);
     void *arg;
     void *value;
+    int rc;
 } kc_gen_t;
 
 /*
@@ -42,7 +44,7 @@ typedef struct kc_gen {
  * Context: anywhere.  Suspends: no.  Returns: 0; -ENOMEM; -EINVAL: a NULL.
  * Owns: a coroutine, until kc_gen_end.
  */
-KC_API int kc_gen_start(kc_gen_t *g, void (*fn)(kc_gen_t *g, void *arg), void *arg,
+KC_API int kc_gen_start(kc_gen_t *g, int (*fn)(kc_gen_t *g, void *arg), void *arg,
                         size_t stack_size);
 
 /*
@@ -58,8 +60,10 @@ KC_API bool kc_gen_next(kc_gen_t *g, void **value);
 KC_API void kc_gen_yield(kc_gen_t *g, void *value);
 
 /* Ends it, wherever it is: its cleanups run (defer.h), the rest of fn does not. Twice is harmless.
- * Context: as kc_gen_next.  Suspends: no. */
-KC_API void kc_gen_end(kc_gen_t *g);
+ * Context: as kc_gen_next.  Suspends: no.
+ * Returns: what fn returned, so that values that have ended can be told from values that broke off;
+ *          -ECANCELED: fn was ended before that; -EINVAL: g is NULL. */
+KC_API int kc_gen_end(kc_gen_t *g);
 
 KC_END_DECLS
 

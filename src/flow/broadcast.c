@@ -23,7 +23,7 @@ struct kc_broadcast {
     size_t item_size;         /* I                                                              */
     size_t capacity;          /* I                                                              */
     uint64_t sent;            /* L  items ever: the next one's number                           */
-    bool closed;              /* L                                                              */
+    int cause;                /* L  0: open; else why it was closed, for good                   */
     unsigned char *items;     /* L  number k is in slot k % capacity                            */
 };
 
@@ -86,9 +86,9 @@ int kc_broadcast_send(kc_broadcast_t *b, const void *item)
     if (!item && b->item_size > 0)
         return -EINVAL;
     kc__line_lock(&b->line);
-    if (b->closed) {
+    if (b->cause) {
         kc__line_unlock(&b->line, 0);
-        return -EPIPE;
+        return b->cause; /* it does not change any more */
     }
     kc__item_copy(slot(b, b->sent++), item, b->item_size);
     kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
@@ -97,14 +97,38 @@ int kc_broadcast_send(kc_broadcast_t *b, const void *item)
     return 0;
 }
 
-void kc_broadcast_close(kc_broadcast_t *b)
+static void close_with(kc_broadcast_t *b, int cause)
 {
-    check(b, "kc_broadcast_close");
     kc__line_lock(&b->line);
-    b->closed = true;
+    if (!b->cause)
+        b->cause = cause;
     kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
     kc__line_unlock(&b->line, 0);
     kc__wait_wake_all(taken);
+}
+
+void kc_broadcast_close(kc_broadcast_t *b)
+{
+    close_with(check(b, "kc_broadcast_close"), -EPIPE);
+}
+
+void kc_broadcast_close_with(kc_broadcast_t *b, int cause)
+{
+    check(b, "kc_broadcast_close_with");
+    if (cause >= 0)
+        kc__usage("kc_broadcast_close_with", "the cause is not negative (rule H5)");
+    close_with(b, cause);
+}
+
+int kc_broadcast_cause(const kc_broadcast_t *b)
+{
+    if (!b)
+        return -EINVAL;
+    kc_broadcast_t *mine = check((kc_broadcast_t *)(uintptr_t)b, "kc_broadcast_cause");
+    kc__line_lock(&mine->line);
+    int cause = mine->cause;
+    kc__line_unlock(&mine->line, 0);
+    return cause;
 }
 
 /* ---- subscribers ---------------------------------------------------------------------------- */
@@ -128,13 +152,13 @@ void kc_unsubscribe(kc_subscription_t *sub)
     sub->from = NULL;
 }
 
-/* With the lock: the next item, if there is one. */
+/* With the lock: the next item, if there is one. -EPIPE: it is closed, and b->cause says why. */
 static int next_item(kc_broadcast_t *b, kc_subscription_t *sub, void *item, uint64_t *missed)
 {
     uint64_t oldest = b->sent > b->capacity ? b->sent - b->capacity : 0, lost = 0;
 
     if (sub->next == b->sent)
-        return b->closed ? -EPIPE : -EAGAIN;
+        return b->cause ? -EPIPE : -EAGAIN;
     if (sub->next < oldest) {
         lost = oldest - sub->next;
         sub->next = oldest;
@@ -155,7 +179,7 @@ int kc_subscription_try_recv(kc_subscription_t *sub, void *item, uint64_t *misse
     kc__line_lock(&b->line);
     int rc = next_item(b, sub, item, missed);
     kc__line_unlock(&b->line, 0);
-    return rc;
+    return rc == -EPIPE ? b->cause : rc;
 }
 
 int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *missed,
@@ -174,7 +198,7 @@ int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *mis
         if (rc != -EAGAIN) {
             kc__line_unlock(&b->line, 0);
             kc__wait_charge(kc__thread(), w.co);
-            return rc;
+            return rc == -EPIPE ? b->cause : rc;
         }
         rc = kc__line_wait(&b->line, 0, &w, deadline);
         if (rc != 0) {

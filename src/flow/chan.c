@@ -153,7 +153,7 @@ bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
     const kc_buffer_t *b = &c->buffer;
 
-    if (c->closed)
+    if (c->cause)
         return true;
     if (op == KC_SEND)
         return b->unlimited || c->latest || kc__buffer_room(b) || any_but(c->receivers, self);
@@ -182,7 +182,7 @@ KC_INLINE int put(kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn;
 
-    if (kc_unlikely(c->closed))
+    if (kc_unlikely(c->cause))
         return -EPIPE;
     if (c->receivers && (turn = claim_first(&c->receivers)) != NULL) {
         if (turn->item)
@@ -211,7 +211,7 @@ KC_INLINE int take(kc_chan_t *c, void *item, kc_chan_after_t *after)
         if (item)
             kc__item_copy(item, turn->item, c->buffer.item_size);
     } else {
-        return c->closed ? -EPIPE : -EAGAIN;
+        return c->cause ? -EPIPE : -EAGAIN;
     }
     if (turn)
         after->woken = turn->wait;
@@ -312,7 +312,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
         if (kc_likely(rc == 0))
             break;
         if (rc != -ENOMEM || kc__chan_grow(c) != 0)
-            return rc;
+            return kc__chan_result(c, rc);
     }
     if (op == KC_SEND && c->buffer.slots == 0) { /* the receiver has waited for it */
         kc__wait_hand_over(t, co, after.woken);
@@ -349,7 +349,7 @@ KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
     kc_buffer_t *b = &c->buffer;
     size_t count = kc__buffer_count(b);
     bool done =
-        op == KC_SEND ? !c->receivers && !c->closed && count < b->slots : !c->senders && count > 0;
+        op == KC_SEND ? !c->receivers && !c->cause && count < b->slots : !c->senders && count > 0;
     if (kc_likely(done)) {
         size_t *at = op == KC_SEND ? &b->tail : &b->head;
         uint64_t *slot = (uint64_t *)(void *)b->first->items + *at;
@@ -408,7 +408,7 @@ KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
     kc_turn_t *turn = NULL;
 
     if (kc_likely(lock_quickly(t, c, item))) {
-        if (!*line && kc_likely(!c->closed))
+        if (!*line && kc_likely(!c->cause))
             return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
         turn = *line ? claim_quickly(t, line) : NULL;
         if (kc_likely(turn && turn->item))
@@ -473,7 +473,7 @@ static int try(kc_chan_t *c, int op, void *item, const char *call)
         kc__spin_unlock(&c->lock);
     } while (rc == -ENOMEM && kc__chan_grow(c) == 0);
     kc__chan_after(c, &after);
-    return rc;
+    return kc__chan_result(c, rc);
 }
 
 int kc_chan_try_send(kc_chan_t *c, const void *item)
@@ -489,24 +489,52 @@ int kc_chan_try_recv(kc_chan_t *c, void *item)
 /* ---- close ---------------------------------------------------------------------------------- */
 
 /* With the lock: all in a line hear that it is closed. As kc__wait_append. */
-static kc_link_t **turn_away(kc_link_t **line, kc_link_t **end)
+static kc_link_t **turn_away(kc_link_t **line, int cause, kc_link_t **end)
 {
     kc_turn_t *turn;
 
     while ((turn = claim_first(line)) != NULL) {
-        turn->rc = -EPIPE;
+        turn->rc = cause;
         end = kc__wait_append(end, turn->wait);
     }
     return end;
 }
 
+static void close_with(kc_chan_t *c, int cause)
+{
+    kc_link_t *claimed = NULL;
+
+    kc__spin_lock(&c->lock);
+    if (!c->cause) { /* else nobody waits there */
+        c->cause = cause;
+        turn_away(&c->senders, cause, turn_away(&c->receivers, cause, &claimed));
+    }
+    kc__spin_unlock(&c->lock);
+    kc__wait_wake_all(claimed);
+}
+
 void kc_chan_close(kc_chan_t *c)
 {
     kc__chan_check(c, "kc_chan_close");
-    kc_link_t *claimed = NULL;
-    kc__spin_lock(&c->lock);
-    c->closed = true;
-    turn_away(&c->senders, turn_away(&c->receivers, &claimed));
-    kc__spin_unlock(&c->lock);
-    kc__wait_wake_all(claimed);
+    close_with(c, -EPIPE);
+}
+
+void kc_chan_close_with(kc_chan_t *c, int cause)
+{
+    kc__chan_check(c, "kc_chan_close_with");
+    if (cause >= 0)
+        kc__usage("kc_chan_close_with", "the cause is not negative (rule H5)");
+    close_with(c, cause);
+}
+
+int kc_chan_cause(const kc_chan_t *c)
+{
+    if (!c)
+        return -EINVAL;
+    kc__chan_check(c, "kc_chan_cause");
+    kc_spin_t *lock = (kc_spin_t *)(uintptr_t)&c->lock;
+    kc__spin_lock(lock);
+    int cause = c->cause;
+    kc__spin_unlock(lock);
+    return cause;
 }

@@ -20,7 +20,7 @@ struct kc_chan {
     uint32_t magic;           /* I  KC_CHAN_MAGIC until it is freed                           */
     kc_spin_t lock;           /* A                                                            */
     KC_ATOMIC(uint32_t) refs; /* A                                                            */
-    bool closed;              /* L                                                            */
+    int cause;                /* L  0: open; else why it was closed, for good                 */
     bool plain;               /* I  of 8-byte items; a ring, or no buffer: see chan.c           */
     bool latest;              /* I  a send replaces what is in the buffer                     */
     kc_buffer_t buffer;       /* L                                                            */
@@ -37,7 +37,7 @@ typedef struct {
     kc_wait_t *wait; /* I  of a select: the same for all its cases                             */
     void *item;      /* I  where the item goes, or comes from                                  */
     int index;       /* I  what its wait returns: which case it is                             */
-    int rc;          /* >(claim) 0, or -EPIPE                                                  */
+    int rc;          /* >(claim) 0, or why the channel was closed                              */
     bool only;       /* I  the wait is in this line only                                       */
 } kc_turn_t;
 
@@ -53,9 +53,16 @@ void kc__chan_check(const kc_chan_t *c, const char *call);
 /*
  * With the lock: sends or receives at once, if that can be done. op: KC_SEND or KC_RECV. A select
  * that stands in lines already has claimed its own wait before, and so does not meet itself.
- * Returns 0, -EPIPE, -EAGAIN: not now; -ENOMEM: it needs a chunk, see kc__chan_grow.
+ * Returns 0, -EPIPE: closed, see kc__chan_result; -EAGAIN: not now; -ENOMEM: it needs a chunk, see
+ * kc__chan_grow.
  */
 int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after);
+
+/* What the user hears of that: of a closed channel its cause, which may be any code. */
+KC_INLINE int kc__chan_result(const kc_chan_t *c, int rc)
+{
+    return kc_unlikely(rc == -EPIPE) ? c->cause : rc; /* it does not change any more */
+}
 
 /* With the lock: that would not be -EAGAIN, as it looks; turns of the wait `self` do not count. */
 bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);

@@ -12,14 +12,14 @@ static void run(void *arg)
 {
     kc_gen_t *g = arg;
 
-    g->fn(g, g->arg);
+    g->rc = g->fn(g, g->arg);
 }
 
-int kc_gen_start(kc_gen_t *g, void (*fn)(kc_gen_t *g, void *arg), void *arg, size_t stack_size)
+int kc_gen_start(kc_gen_t *g, int (*fn)(kc_gen_t *g, void *arg), void *arg, size_t stack_size)
 {
     if (!g || !fn)
         return -EINVAL;
-    *g = (kc_gen_t){ .fn = fn, .arg = arg };
+    *g = (kc_gen_t){ .fn = fn, .arg = arg, .rc = -ECANCELED };
     g->co = kcoro_create(run, g, stack_size);
     return g->co ? 0 : -ENOMEM;
 }
@@ -47,11 +47,12 @@ void kc_gen_yield(kc_gen_t *g, void *value)
     kcoro_yield();
 }
 
-void kc_gen_end(kc_gen_t *g)
+int kc_gen_end(kc_gen_t *g)
 {
     if (!g)
-        kc__usage("kc_gen_end", "the generator is NULL");
+        return -EINVAL;
     if (g->co)
         kcoro_destroy(g->co);
     g->co = NULL;
+    return g->rc;
 }

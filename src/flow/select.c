@@ -154,7 +154,7 @@ static int try_each(select_t *s)
             return rc;
         if (rc == -EAGAIN)
             continue;
-        this->rc = rc;
+        this->rc = kc__chan_result(this->chan, rc);
         kc__chan_after(this->chan, &after);
         return (int)i;
     }
@@ -240,7 +240,7 @@ static int try_at_once(kc_case_t *cases, size_t n, bool biased, kc_chan_t **chan
     } while (rc == -ENOMEM && kc__chan_grow(cases[i].chan) == 0);
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc;
-    cases[i].rc = rc;
+    cases[i].rc = kc__chan_result(cases[i].chan, rc);
     kc__chan_after(cases[i].chan, &after);
     return i;
 }
@@ -312,7 +312,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
     leave_lines(s);
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc == -EAGAIN || kc__chan_grow(s->cases[i].chan) == 0 ? -EAGAIN : -ENOMEM;
-    s->cases[i].rc = rc;
+    s->cases[i].rc = kc__chan_result(s->cases[i].chan, rc);
     kc__chan_after(s->cases[i].chan, &after);
     return (int)i;
 }

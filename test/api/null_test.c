@@ -138,9 +138,10 @@ TWICE(a_cleanup)
     ABORTS(kc_cleanup_pop(NULL));
 }
 
-static void generate(kc_gen_t *g, void *arg)
+static int generate(kc_gen_t *g, void *arg)
 {
     (void)g, (void)arg;
+    return 0;
 }
 
 TWICE(a_generator)
@@ -151,7 +152,7 @@ TWICE(a_generator)
     IS_EINVAL(kc_gen_start(&g, NULL, NULL, 0));
     ABORTS(kc_gen_next(NULL, NULL));
     ABORTS(kc_gen_yield(NULL, NULL));
-    ABORTS(kc_gen_end(NULL));
+    IS_EINVAL(kc_gen_end(NULL));
 }
 
 /* ---- sched.h, timer.h, trace.h --------------------------------------------------------------- */
@@ -414,6 +415,8 @@ TWICE(a_channel)
     IS_EINVAL(kc_select_biased(NULL, 1, 0));
     kc_chan_release(NULL);
     ABORTS(kc_chan_close(NULL));
+    ABORTS(kc_chan_close_with(NULL, -EIO));
+    IS_EINVAL(kc_chan_cause(NULL));
     ABORTS(kc_chan_len(NULL));
     ABORTS(kc_chan_retain(NULL));
     kc_chan_release(c);
@@ -436,6 +439,8 @@ TWICE(a_broadcast)
     IS_EINVAL(kc_subscription_try_recv(NULL, &item, NULL));
     kc_broadcast_release(NULL);
     ABORTS(kc_broadcast_close(NULL));
+    ABORTS(kc_broadcast_close_with(NULL, -EIO));
+    IS_EINVAL(kc_broadcast_cause(NULL));
     ABORTS(kc_broadcast_retain(NULL));
     ABORTS(kc_unsubscribe(NULL));
     kc_broadcast_release(b);

@@ -121,7 +121,9 @@ static int every_channel(void *arg)
         CHECK_EQ(kc_select_biased(cases, 2, 0), -EAGAIN);
         CHECK_EQ(kc_chan_send_until(c, &(int){ 100 }, kc_now()), 0);
         CHECK(kc_chan_retain(c) == c);
+        CHECK_EQ(kc_chan_cause(c), 0);
         kc_chan_close(c);
+        kc_chan_close_with(c, -EIO); /* the first one counts */
         CHECK_EQ(kc_chan_send(c, &item), -EPIPE);
         kc_chan_release(c);
         kc_chan_release(c);
@@ -151,7 +153,9 @@ static int every_broadcast(void *arg)
     CHECK_EQ(kc_subscription_recv(&sub, &item, &missed), 0);
     CHECK_EQ(item, 1);
     CHECK_EQ(missed, 1);
+    CHECK_EQ(kc_broadcast_cause(b), 0);
     kc_broadcast_close(kc_broadcast_retain(b));
+    kc_broadcast_close_with(b, -EIO); /* the first one counts */
     CHECK_EQ(kc_broadcast_send(b, &item), -EPIPE);
     kc_broadcast_release(b);
     kc_broadcast_release(b);
@@ -161,12 +165,13 @@ static int every_broadcast(void *arg)
     return 0;
 }
 
-static void three(kc_gen_t *g, void *arg)
+static int three(kc_gen_t *g, void *arg)
 {
     for (int i = 0; i < 3; i++) {
         ++*(int *)arg;
         kc_gen_yield(g, arg);
     }
+    return 0;
 }
 
 static int every_generator(void *arg)
@@ -180,7 +185,7 @@ static int every_generator(void *arg)
     for (; kc_gen_next(&g, &value); rounds++)
         CHECK_EQ(*(int *)value, rounds + 1);
     CHECK_EQ(rounds, 3);
-    kc_gen_end(&g);
+    CHECK_EQ(kc_gen_end(&g), 0);
     return 0;
 }
 

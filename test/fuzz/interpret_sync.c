@@ -39,7 +39,7 @@ struct counting {
     int rc;
 };
 
-static void count(kc_gen_t *g, void *arg)
+static int count(kc_gen_t *g, void *arg)
 {
     struct counting *c = arg;
 
@@ -47,6 +47,7 @@ static void count(kc_gen_t *g, void *arg)
         c->rc = c->op->how & 1 ? op_sleep(c->p, c->op) : op_yield(c->p, c->op);
         kc_gen_yield(g, (void *)i);
     }
+    return 0;
 }
 
 static void end_generator(void *g)

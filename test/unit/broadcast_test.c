@@ -484,12 +484,13 @@ TEST(a_plain_thread_waits_for_an_item_until_its_deadline)
     kc_broadcast_release(b);
 }
 
-static void listens_inside(kc_gen_t *g, void *arg)
+static int listens_inside(kc_gen_t *g, void *arg)
 {
     static int item;
 
     while (kc_subscription_recv(arg, &item, NULL) == 0)
         kc_gen_yield(g, &item);
+    return 0;
 }
 
 static int sends_one_by_one(void *arg)

@@ -638,7 +638,7 @@ TEST(who_waits_for_nobody_in_virtual_time_is_a_deadlock)
 
 /* ---- inside a job: scopes, generators, shields ---------------------------------------------- */
 
-static void receives_inside(kc_gen_t *g, void *arg)
+static int receives_inside(kc_gen_t *g, void *arg)
 {
     static int items[3];
 
@@ -646,6 +646,7 @@ static void receives_inside(kc_gen_t *g, void *arg)
         CHECK_EQ(kc_chan_recv(arg, &items[i]), 0);
         kc_gen_yield(g, &items[i]);
     }
+    return 0;
 }
 
 IN_A_JOB(a_generator_may_wait_in_a_channel)
@@ -669,12 +670,13 @@ IN_A_JOB(a_generator_may_wait_in_a_channel)
     return 0;
 }
 
-static void sends_inside(kc_gen_t *g, void *arg)
+static int sends_inside(kc_gen_t *g, void *arg)
 {
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(kc_chan_send(arg, &i), 0);
         kc_gen_yield(g, NULL);
     }
+    return 0;
 }
 
 /* Handed over to at once by one that is inside a generator, on the same thread. */

@@ -7,10 +7,11 @@
 
 #include <kcoro/gen.h>
 
-static void counts_to_three(kc_gen_t *g, void *arg)
+static int counts_to_three(kc_gen_t *g, void *arg)
 {
     for (intptr_t i = 0; i < 3; i++)
         kc_gen_yield(g, (void *)((intptr_t)arg + i));
+    return 0;
 }
 
 static void check_three(void)
@@ -72,11 +73,12 @@ TEST(a_value_may_be_ignored_and_be_null)
 
 static int begun;
 
-static void begins(kc_gen_t *g, void *arg)
+static int begins(kc_gen_t *g, void *arg)
 {
     (void)arg;
     begun++;
     kc_gen_yield(g, NULL);
+    return 0;
 }
 
 TEST(nothing_of_it_runs_before_the_first_next)
@@ -108,7 +110,7 @@ static void cleans(void *arg)
     now->cleaned[now->n++] = (int)(intptr_t)arg;
 }
 
-static void has_cleanups(kc_gen_t *g, void *arg)
+static int has_cleanups(kc_gen_t *g, void *arg)
 {
     struct trail *t = arg;
 
@@ -117,6 +119,7 @@ static void has_cleanups(kc_gen_t *g, void *arg)
     KC_CLEANUP(cleans, CODE(3));
     kc_gen_yield(g, NULL);
     t->passed = true;
+    return 0;
 }
 
 static void check_cleanups(void)
@@ -159,13 +162,13 @@ struct range {
     intptr_t from, to;
 };
 
-static void numbers(kc_gen_t *g, void *arg)
+static int numbers(kc_gen_t *g, void *arg)
 {
     struct range *r = arg;
 
     if (r->to - r->from == 1) {
         kc_gen_yield(g, (void *)r->from);
-        return;
+        return 0;
     }
     intptr_t middle = (r->from + r->to) / 2;
     struct range half[2] = { { r->from, middle }, { middle, r->to } };
@@ -177,6 +180,7 @@ static void numbers(kc_gen_t *g, void *arg)
             kc_gen_yield(g, value);
         kc_gen_end(&inner);
     }
+    return 0;
 }
 
 TEST(generators_nest)
@@ -214,7 +218,7 @@ TEST(generators_take_turns)
 
 /* ---- waiting inside ------------------------------------------------------------------------- */
 
-static void waits_inside(kc_gen_t *g, void *arg)
+static int waits_inside(kc_gen_t *g, void *arg)
 {
     (void)arg;
     for (intptr_t i = 0; i < 3; i++) {
@@ -222,6 +226,7 @@ static void waits_inside(kc_gen_t *g, void *arg)
         CHECK_EQ(kc_yield(), 0);
         kc_gen_yield(g, (void *)i);
     }
+    return 0;
 }
 
 static int counts_turns(void *arg)
@@ -258,12 +263,13 @@ IN_A_JOB(what_waits_inside_suspends_the_job_and_goes_on_inside)
     return 0;
 }
 
-static void hears_of_a_cancel(kc_gen_t *g, void *arg)
+static int hears_of_a_cancel(kc_gen_t *g, void *arg)
 {
     add(arg);
     CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
     kc_gen_yield(g, NULL);
     CHECK_EQ(kc_check(), -ECANCELED);
+    return 0;
 }
 
 struct owner {
@@ -334,11 +340,12 @@ IN_A_JOB(a_body_that_is_unwound_ends_its_generator_by_a_cleanup)
     return 0; /* its stack is given back: LeakSanitizer and the books say so */
 }
 
-static void tries_to_hop(kc_gen_t *g, void *arg)
+static int tries_to_hop(kc_gen_t *g, void *arg)
 {
     (void)g, (void)arg;
     CHECK_EQ(kc_hop(KC_MAIN), -EPERM);
     CHECK_EQ(kc_hop(KC_WORKER), -EPERM);
+    return 0;
 }
 
 IN_A_JOB(a_generator_does_not_hop)
@@ -351,11 +358,12 @@ IN_A_JOB(a_generator_does_not_hop)
     return 0;
 }
 
-static void takes_a_while(kc_gen_t *g, void *arg)
+static int takes_a_while(kc_gen_t *g, void *arg)
 {
     (void)arg;
     CHECK_EQ(kc_sleep(KC_MS(1)), 0); /* blocks the thread */
     kc_gen_yield(g, NULL);
+    return 0;
 }
 
 TEST(outside_a_job_what_waits_inside_blocks_the_thread)
@@ -406,10 +414,11 @@ TEST_ABORTS(a_yield_outside_of_the_generator_aborts, "kc_gen_yield")
     kc_gen_yield(&g, NULL);
 }
 
-static void yields_for_another(kc_gen_t *g, void *arg)
+static int yields_for_another(kc_gen_t *g, void *arg)
 {
     (void)g;
     kc_gen_yield(arg, NULL);
+    return 0;
 }
 
 TEST_ABORTS(a_yield_for_another_generator_aborts, "kc_gen_yield")
@@ -421,10 +430,11 @@ TEST_ABORTS(a_yield_for_another_generator_aborts, "kc_gen_yield")
     (void)kc_gen_next(&g, NULL);
 }
 
-static void asks_itself(kc_gen_t *g, void *arg)
+static int asks_itself(kc_gen_t *g, void *arg)
 {
     (void)arg;
     (void)kc_gen_next(g, NULL);
+    return 0;
 }
 
 TEST_ABORTS(a_next_inside_the_generator_itself_aborts, "kc_gen_next")
@@ -435,10 +445,11 @@ TEST_ABORTS(a_next_inside_the_generator_itself_aborts, "kc_gen_next")
     (void)kc_gen_next(&g, NULL);
 }
 
-static void ends_itself(kc_gen_t *g, void *arg)
+static int ends_itself(kc_gen_t *g, void *arg)
 {
     (void)arg;
     kc_gen_end(g);
+    return 0;
 }
 
 TEST_ABORTS(ending_it_inside_itself_aborts, "kcoro_destroy")
@@ -463,9 +474,9 @@ TEST_ABORTS(a_next_of_null_aborts, "kc_gen_next")
     (void)kc_gen_next(NULL, NULL);
 }
 
-TEST_ABORTS(an_end_of_null_aborts, "kc_gen_end")
+TEST(an_end_of_null_is_einval)
 {
-    kc_gen_end(NULL);
+    CHECK_EQ(kc_gen_end(NULL), -EINVAL);
 }
 
 static void *asks_from_another_thread(void *arg)

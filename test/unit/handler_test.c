@@ -53,9 +53,10 @@ IN_A_JOB(a_dispose_runs_in_its_own_job)
     return 0;
 }
 
-static void yields_once(kc_gen_t *g, void *arg)
+static int yields_once(kc_gen_t *g, void *arg)
 {
     kc_gen_yield(g, arg);
+    return 0;
 }
 
 static void asks_a_generator(void *arg UNUSED)

@@ -263,7 +263,7 @@ struct inner {
     int here;
 };
 
-static void receives_inside(kc_gen_t *g, void *arg)
+static int receives_inside(kc_gen_t *g, void *arg)
 {
     struct inner *in = arg;
 
@@ -273,6 +273,7 @@ static void receives_inside(kc_gen_t *g, void *arg)
         CHECK_EQ(kc_worker_index(), in->here);
         kc_gen_yield(g, NULL);
     }
+    return 0;
 }
 
 static int runs_a_generator(void *arg)

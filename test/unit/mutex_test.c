@@ -254,12 +254,13 @@ IN_A_JOB(an_owner_that_hops_stays_the_owner)
     return 0;
 }
 
-static void generator_locks(kc_gen_t *g, void *arg)
+static int generator_locks(kc_gen_t *g, void *arg)
 {
     CHECK_EQ(kc_mutex_lock(arg), 0);
     kc_gen_yield(g, NULL);
     CHECK_EQ(kc_mutex_lock(arg), -EDEADLK); /* the body has taken it, which is the owner */
     kc_mutex_unlock(arg);
+    return 0;
 }
 
 IN_A_JOB(inside_a_generator_the_owner_is_the_body)

@@ -464,7 +464,7 @@ IN_A_JOB(of_many_selects_each_that_sends_meets_one_that_receives)
 
 /* ---- inside a job --------------------------------------------------------------------------- */
 
-static void selects_inside(kc_gen_t *g, void *arg)
+static int selects_inside(kc_gen_t *g, void *arg)
 {
     struct chooser *s = arg;
 
@@ -472,6 +472,7 @@ static void selects_inside(kc_gen_t *g, void *arg)
         s->rc = kc_select(s->cases, s->n, KC_FOREVER);
         kc_gen_yield(g, &s->rc);
     }
+    return 0;
 }
 
 IN_A_JOB(a_generator_may_wait_in_a_select)

@@ -276,9 +276,10 @@ TEST_ABORTS(a_body_that_ends_with_what_it_took_in_a_scope_aborts,
     run_named(ends_with_what_a_scope_took, NULL);
 }
 
-static void generator_locks(kc_gen_t *g UNUSED, void *arg UNUSED)
+static int generator_locks(kc_gen_t *g UNUSED, void *arg UNUSED)
 {
     CHECK_EQ(kc_mutex_lock(&lock), 0);
+    return 0;
 }
 
 static int ends_with_what_a_generator_took(void *arg UNUSED)

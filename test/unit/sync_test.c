@@ -512,7 +512,7 @@ IN_A_JOB(coroutines_of_another_scheduler_stand_in_the_same_line)
 
 /* ---- inside a generator --------------------------------------------------------------------- */
 
-static void waits_inside(kc_gen_t *g, void *arg)
+static int waits_inside(kc_gen_t *g, void *arg)
 {
     struct waiter *w = arg;
 
@@ -520,6 +520,7 @@ static void waits_inside(kc_gen_t *g, void *arg)
     w->rc = w->way->wait(w->o);
     kc_gen_yield(g, NULL);
     FAIL("nobody asks for a third one");
+    return 0;
 }
 
 /* The generator takes it, the body gives it back: they are one owner. */
