@@ -96,11 +96,14 @@ void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)
     w->look_turn = w->look_ticks = 0;
 }
 
-void kc__worker_read_put_off(kc_worker_t *w)
+bool kc__worker_read_put_off(kc_worker_t *w)
 {
+    bool any = w->own_stack.head != NULL;
+
     w->wanted = false;
     for (kc_block_t *block; (block = kc__queue_pop(&w->own_stack)) != NULL;)
         kc__task_host.message(block);
+    return any;
 }
 
 bool kc__worker_take_inbox(kc_worker_t *w)
@@ -151,9 +154,9 @@ static void plan_look(kc_worker_t *w, kc_time_t now, kc_time_t due)
         now = kc_now();
     }
     w->look_due = due;
-    w->look_turn = UINT64_MAX;
+    w->look_turn = w->own_stack.head ? 0 : UINT64_MAX; /* timers may have left messages there */
     w->look_ticks = 0;
-    if (due == KC_FOREVER || s->virtual_time)
+    if (w->own_stack.head || due == KC_FOREVER || s->virtual_time)
         return;
     kc_time_t left = due > now ? due - now : 0, turns = left / KC_MS(STALL);
     w->look_turn =

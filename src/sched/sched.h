@@ -440,7 +440,7 @@ KC_INLINE bool kc__worker_on_own_stack(void)
 
 /* On its own stack: reads the messages that were put off until then; takes the timers that are due.
  * True: something was. */
-void kc__worker_read_put_off(kc_worker_t *w);
+bool kc__worker_read_put_off(kc_worker_t *w);
 bool kc__worker_take_due(kc_worker_t *w);
 
 /* On another stack: is there something of that kind? Plans the next look. */

@@ -269,8 +269,10 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
             return co;
         if (!own)
             return NULL;
-        /* What was cancelled before it could start has ended just now, and may have woken one. */
-    } while (kc__worker_take_inbox(w) || kc__worker_take_due(w) || w->ready.head);
+        /* What was cancelled before it could start has ended just now, and may have woken one. What
+         * was read, or has rung, may have left messages for this stack. */
+    } while (kc__worker_take_inbox(w) || kc__worker_take_due(w) || kc__worker_read_put_off(w) ||
+             w->ready.head);
     return NULL;
 }
 
