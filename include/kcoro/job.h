@@ -243,6 +243,20 @@ KC_API const char *kc_job_name(const kc_job_t *j);
 KC_API KC_WARN_UNUSED int kc_job_join(kc_job_t *j);
 KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
 
+/*
+ * Waits until one of n jobs has ended, and says which; the others go on untouched. If some have
+ * ended already, the first of them in the list, else the first by time. Takes memory and time in
+ * proportion to n.
+ *
+ * Context: anywhere; a plain thread blocks.  Suspends: yes.
+ * Cancel: -ECANCELED at once; but one that has ended, or whose failure is why the caller was
+ *         cancelled, is returned all the same.
+ * Returns: 0, and in *which, which may be NULL, its index (kc_job_result tells the rest);
+ *          -EDEADLK: one of them is the caller's own job or one above it; -EINVAL: n is 0, or a
+ *          NULL; -ENOMEM.
+ */
+KC_API KC_WARN_UNUSED int kc_join_any(kc_job_t *const *jobs, size_t n, size_t *which);
+
 /* ---- cancel -------------------------------------------------------------------------------- */
 
 /*
@@ -335,6 +349,49 @@ KC_API KC_WARN_UNUSED int kc_lease_take(kc_job_t *j, kc_lease_t *lease);
 
 /* Context: any thread. Runs nothing of the user's.  A lease that is not held is left alone. */
 KC_API void kc_lease_release(kc_lease_t *lease);
+
+/* ---- waits of one's own -------------------------------------------------------------------- */
+
+/* What ends a wait. It is good for one kc_wake. */
+typedef struct kc_waker kc_waker_t;
+
+/*
+ * Makes a wait of a foreign callback: begin(w, arg) starts what is waited for and hands w on; the
+ * callback calls kc_wake(w, rc), from any thread, also inside begin already. That ends the wait:
+ * kc_suspend returns rc. The waker is then over, and is not touched any more; arg may lie in the
+ * caller's frame.
+ *
+ * If the job is cancelled meanwhile, by whatever and with effect (not under a shield), also by the
+ * timeout of a scope around the call, cancelled(w, arg) is called, once: it has to see to it that
+ * kc_wake comes, at once or when the foreign side has let go. The wait goes on until then, and
+ * returns that rc. It is not called any more when kc_wake has returned; but if kc_wake comes from
+ * another thread while it runs, kc_wake does not wait for it. kc_suspend returns after both. A body
+ * with KC_JOB_UNWIND is unwound then, whatever rc is, if the cancel was its own job's. If cancelled
+ * is NULL a cancel does not count here, and the next call reports it.
+ *
+ * begin runs in the job, on its own stack; cancelled on the same thread, on the thread's stack,
+ * where there is no current job. Both are handlers: they may wake, cancel, emit, unpark, release,
+ * and launch (cancelled with a .parent); a call that waits, and KC_JOB_NOW, are bad use there.
+ *
+ * With virtual time or a seed, a scheduler whose jobs all wait is not stuck while one waits here:
+ * it waits in real time.
+ *
+ * Context: anywhere but in handlers; a plain thread blocks, and nobody cancels it.  Suspends: yes.
+ * Cancel: see above. In a job that is cancelled already begin is not called: -ECANCELED, also if
+ *         cancelled is NULL.
+ * Returns: what kc_wake says; -ECANCELED, -EINVAL: begin is NULL, -ENOMEM: begin was not called.
+ */
+KC_API KC_WARN_UNUSED int kc_suspend(void (*begin)(kc_waker_t *w, void *arg),
+                                     void (*cancelled)(kc_waker_t *w, void *arg), void *arg);
+
+/*
+ * Ends the wait of w, with this result. A second call for one waker is bad use and is recognised:
+ * always, until the memory of the waker belongs to another one; then in 127 of 128 cases, and with
+ * KCORO_DEBUG=1 always.
+ *
+ * Context: any thread, handlers included; not a unix signal's.  Suspends: no.
+ */
+KC_API void kc_wake(kc_waker_t *w, int rc);
 
 /* ---- locals -------------------------------------------------------------------------------- */
 

@@ -371,8 +371,12 @@ static void task_ended(kc_task_t *task)
 
 static void task_message(kc_block_t *block)
 {
-    if (kc_load_relaxed(&block->magic) == KC_CLOCK_MAGIC)
+    uint32_t magic = kc_load_relaxed(&block->magic);
+
+    if (magic == KC_CLOCK_MAGIC)
         kc__clock_message(block);
+    else if (kc_unlikely(magic == KC_WAKER_MAGIC))
+        kc__suspend_message(block);
     else
         kc__job_notice(kc_container_of(block, kc_job_t, task.block));
 }

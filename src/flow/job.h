@@ -556,6 +556,35 @@ kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *
 void kc__roots_go(kc_task_t *task);
 void kc__roots_drop(kc_task_t *task);
 
+/* ---- suspend.c: waits of the user's own ------------------------------------------------------ */
+
+/* On its thread: the job of this wait in kc_suspend is cancelled. */
+void kc__suspend_cancel(const kc_wait_t *w);
+
+/* A message of that has come: the thread is on its own stack. */
+void kc__suspend_message(kc_block_t *block);
+
+#define KC_WAKER_MAGIC 0x3a4ec070u
+
+/* ---- join.c ---------------------------------------------------------------------------------- */
+
+/* j is the caller's job or one above it: it cannot end while the caller waits. Costs nothing for
+ * a join downward. */
+bool kc__join_is_above(const kc_job_t *j, const kc_job_t *current);
+
+/* Queues w with those who wait for j. False: it has ended. */
+bool kc__join_enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w);
+
+/* That a job has failed, or is about to have, is why the caller was cancelled, as it looks: then it
+ * gets what it has waited for. word: of that job. */
+bool kc__join_has_failed(uint64_t word);
+
+/* Waits for j, whatever comes. */
+void kc__join_firmly(kc_job_t *j);
+
+/* join_any.c: a job has ended that w, a stand-in, waited for. */
+void kc__join_wakes(kc_wait_t *w);
+
 /* ---- stuck.c: nothing can go on -------------------------------------------------------------- */
 
 bool kc__stuck_on_thread(kc_sched_t *s);

@@ -13,9 +13,7 @@
 
 /* ---- who is above whom ---------------------------------------------------------------------- */
 
-/* j is the caller's job or one above it: it cannot end while the caller waits. Costs nothing for
- * a join downward. */
-static bool is_above(const kc_job_t *j, const kc_job_t *current)
+bool kc__join_is_above(const kc_job_t *j, const kc_job_t *current)
 {
     while (current->task.depth > j->task.depth)
         current = current->parent;
@@ -64,6 +62,11 @@ KC_INLINE bool enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w)
     return waits;
 }
 
+bool kc__join_enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w)
+{
+    return enqueue(t, j, w);
+}
+
 /* w is not claimed by the end of j. Returns the word of j. */
 static uint64_t dequeue(kc_job_t *j, kc_wait_t *w)
 {
@@ -74,15 +77,12 @@ static uint64_t dequeue(kc_job_t *j, kc_wait_t *w)
     return word;
 }
 
-/* That j has failed, or is about to have, is why the caller was cancelled, as it looks: then it
- * gets what it has waited for. */
-static bool has_failed(uint64_t word)
+bool kc__join_has_failed(uint64_t word)
 {
     return (word & KC_WORD_COUNT) == 0 && (!(word & KC_WORD_DONE) || (word & KC_WORD_DONE_FAILED));
 }
 
-/* Waits for j, whatever comes. */
-static KC_NOINLINE void join_firmly(kc_job_t *j)
+KC_NOINLINE void kc__join_firmly(kc_job_t *j)
 {
     kc_wait_t w;
 
@@ -95,12 +95,12 @@ static KC_NOINLINE void join_firmly(kc_job_t *j)
  * the caller is cancelled too, and is waited for (J6). word: of j. */
 static KC_NOINLINE int join_cancelled(kc_job_t *j, kcoro_t *co, uint64_t word)
 {
-    if (has_failed(word)) {
-        join_firmly(j);
+    if (kc__join_has_failed(word)) {
+        kc__join_firmly(j);
         return kc__job_result(j);
     }
     if (is_below(j, cancelled_top(kc__job_of(co->task))))
-        join_firmly(j);
+        kc__join_firmly(j);
     return kc__job_cancelled_here(co);
 }
 
@@ -114,7 +114,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     if (word & KC_WORD_DONE)
         return kc__job_result(
             j); /* also in a job that is cancelled: there is nothing to wait for */
-    if (co && is_above(j, kc__job_of(co->task)))
+    if (co && kc__join_is_above(j, kc__job_of(co->task)))
         return -EDEADLK;
     if (kc_unlikely(!co))
         kc__sched_check_process(kc__job_sched(j));

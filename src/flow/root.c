@@ -200,10 +200,23 @@ bool kc__roots_idle(kc_sched_t *s)
     return kc__roots_are_empty(kc__root_at, s, leave_detached ? threads(s) : kc__roots_count(s));
 }
 
+/* A body waits in kc_suspend, for whoever may call kc_wake. It counts itself, on its own thread. */
+static bool any_suspended(kc_sched_t *s)
+{
+    uint64_t n = 0;
+
+    for (int i = 0; i <= s->workers; i++) {
+        const kc_worker_t *w = i < s->workers ? s->worker[i] : s->main;
+        n += kc_load_relaxed(&w->counter[KC_COUNT_SUSPENDS]) -
+             kc_load_relaxed(&w->counter[KC_COUNT_RESUMES]);
+    }
+    return n != 0;
+}
+
 bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen)
 {
     *seen = kc_load_acquire(&s->holds); /* R3 */
-    return (uint32_t)*seen > 0;
+    return (uint32_t)*seen > 0 || any_suspended(s);
 }
 
 /* Called on the only thread of a scheduler, whose jobs all wait. */

@@ -61,6 +61,9 @@ static const struct {
     [KC_WAIT_RECV] = { "receive", "kc_chan_recv" },
     [KC_WAIT_SELECT] = { "select", "kc_select" },
     [KC_WAIT_BROADCAST] = { "a broadcast", "kc_subscription_recv" },
+    [KC_WAIT_JOIN_ANY] = { "the first of several jobs", "kc_join_any" },
+    [KC_WAIT_SUSPEND] = { "kc_wake", "kc_suspend" },
+    [KC_WAIT_STANDIN] = { "", "kc_join_any" },
 };
 
 const char *kc__wait_name(kc_wait_kind_t kind)
@@ -158,6 +161,10 @@ void kc__wait_wake_other(kc_wait_t *w)
         kc__worker_send(to, &w->co->block);
         return;
     }
+    if (kc_unlikely(w->kind == KC_WAIT_STANDIN)) {
+        kc__join_wakes(w);
+        return;
+    }
     kc_store_release(&w->word, KC_DONE); /* A2 */
     if (to)
         kc__worker_wake(to);
@@ -189,6 +196,8 @@ void kc__wait_cancel(kc_task_t *task)
 
     if (kc_load_relaxed(&task->kind) == KC_WAIT_PARK)
         kc__coro_end_park(co);
+    else if (kc_unlikely(kc_load_relaxed(&task->kind) == KC_WAIT_SUSPEND))
+        kc__suspend_cancel(task->wait);
     else if (kc_load_relaxed(&co->claim) == open &&
              kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A5 */
         kc__worker_ready(kc__worker(), co);
@@ -317,7 +326,7 @@ bool kc__wait_joins(const kcoro_t *co)
 {
     uint8_t kind = kc_load_relaxed(&co->task->kind);
 
-    return kind == KC_WAIT_JOIN || kind == KC_WAIT_CHILDREN;
+    return kind == KC_WAIT_JOIN || kind == KC_WAIT_CHILDREN || kind == KC_WAIT_JOIN_ANY;
 }
 
 /*

@@ -47,6 +47,9 @@ typedef enum {
     KC_WAIT_RECV,
     KC_WAIT_SELECT,
     KC_WAIT_BROADCAST,
+    KC_WAIT_JOIN_ANY,
+    KC_WAIT_SUSPEND, /* one of the user's own; object: its waker, see suspend.c */
+    KC_WAIT_STANDIN, /* not of a body: it stands in a line for another wait, see join_any.c */
     KC_WAIT_KINDS
 } kc_wait_kind_t;
 

@@ -140,7 +140,9 @@ typedef enum {
     KC_COUNT_STEALS,
     KC_COUNT_PARKS,
     KC_COUNT_TIMERS,
-    KC_COUNT_BURIED, /* coroutines that have given their stack back */
+    KC_COUNT_BURIED,   /* coroutines that have given their stack back */
+    KC_COUNT_SUSPENDS, /* waits in kc_suspend that have begun ... */
+    KC_COUNT_RESUMES,  /* ... and that are over */
     KC_COUNTERS
 } kc_counter_t;
 

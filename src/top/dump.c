@@ -188,6 +188,8 @@ static void say_body(struct line *line, kc_job_t *j)
         say_place(line->tail, "runs", w);
     else if (kind == KC_WAIT_NONE)
         say_place(line->tail, "ready", w);
+    else if (kind == KC_WAIT_SUSPEND)
+        say(line->tail, ", waits in kc_suspend");
     else
         say(line->tail, ", waits for %s", kc__wait_name(kind));
     if (kind == KC_WAIT_JOIN)

@@ -230,6 +230,10 @@ TWICE(a_job)
     IS_EINVAL(kc_job_join_until(NULL, 0));
     IS_EINVAL(kc_group_close(NULL));
     IS_EINVAL(kc_lease_take(NULL, &lease));
+    IS_EINVAL(kc_join_any(NULL, 1, NULL));
+    IS_EINVAL(kc_join_any(&(kc_job_t *){ NULL }, 1, NULL));
+    IS_EINVAL(kc_suspend(NULL, NULL, NULL));
+    ABORTS(kc_wake(NULL, 0));
     kc_job_release(NULL);
     kc_job_drop(NULL);
     kc_lease_release(NULL);
