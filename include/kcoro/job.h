@@ -428,6 +428,20 @@ KC_API KC_WARN_UNUSED int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_op
 /* What the await of the coroutine's own job hands over.  Context: a job. */
 KC_API void kc_set_payload(void *payload);
 
+/*
+ * The same for a value that must not get lost: dispose(payload) is called, once, if the job ends
+ * other than completed, before that is known to anybody; if no kc_await or kc_deferred_get, with a
+ * pointer for it, and no call of collect.h has handed it over when the last handle of the job goes,
+ * inside that release; or if another value is set, at once. Setting the same value again changes
+ * what disposes of it; kc_set_payload of it: nothing does. If the value or dispose is NULL this is
+ * kc_set_payload.
+ *
+ * Without memory the value is disposed of at once, and the job fails with -ENOMEM.
+ *
+ * Context: a job. dispose is a handler: it may not wait.  Suspends: no.  Owns: payload.
+ */
+KC_API void kc_set_payload_with(void *payload, void (*dispose)(void *payload));
+
 /* Joins, and hands over the value; NULL if it did not complete. payload may be NULL.
  * Context: anywhere.  Suspends, Cancel, Returns: as kc_job_join. */
 KC_API KC_WARN_UNUSED int kc_await(kc_deferred_t *d, void **payload);
@@ -448,6 +462,9 @@ KC_API kc_deferred_t *kc_deferred_retain(kc_deferred_t *d);
 /* Gives one reference up; the last one cancels a promise that is pending.  Context: anywhere. */
 KC_API void kc_deferred_release(kc_deferred_t *d);
 
+/* Cancels its job, then gives the reference up. NULL does nothing.  Context: anywhere. */
+KC_API void kc_deferred_drop(kc_deferred_t *d);
+
 /*
  * A child without a coroutine, which somebody completes from outside. The job around it waits for
  * it. Cancelled, it is CANCELED at once. Its failure is a value, data that arrived and not work
@@ -466,6 +483,33 @@ KC_API KC_WARN_UNUSED int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t
  *          is no promise, or NULL.
  */
 KC_API int kc_promise_complete(kc_deferred_t *d, int rc, void *payload);
+
+/* The writing half of a value: whoever has it owes an answer. */
+typedef struct kc_resolver kc_resolver_t;
+
+/*
+ * A promise in two halves: who awaits it has *out, who keeps it has *resolver. If either is given
+ * up, the other hears of it.
+ *
+ * Context: as kc_launch_job.  Returns: as kc_launch_job; -EINVAL: also if out or resolver is NULL.
+ * Owns: *out is one reference; *resolver is given up by kc_resolve or kc_resolver_drop.
+ */
+KC_API KC_WARN_UNUSED int kc_oneshot(const kc_launch_opts_t *opts, kc_deferred_t **out,
+                                     kc_resolver_t **resolver);
+
+/*
+ * Answers, as kc_promise_complete does, and gives r up. A resolver that is used a second time is
+ * recognised as kc_wake says.
+ *
+ * Context: any thread.  Suspends: no.
+ * Returns: 0; -ECANCELED: nobody wants it any more, as all handles were released or the promise was
+ *          cancelled: payload is still the caller's; -EINVAL: r is NULL.
+ */
+KC_API int kc_resolve(kc_resolver_t *r, int rc, void *payload);
+
+/* Gives r up without an answer: whoever awaits it gets -EPIPE. NULL does nothing.
+ * Context: any thread.  Suspends: no. */
+KC_API void kc_resolver_drop(kc_resolver_t *r);
 
 KC_END_DECLS
 

@@ -105,6 +105,7 @@ static void ext_free(kc_job_ext_t *ext)
     if (ext->culprit)
         kc__job_unref(ext->culprit); /* whose own is NULL */
     kc__free(ext->message);
+    kc__payload_free(ext);
     kc__locals_free(ext);
     kc__news_free(ext);
     kc__free(ext);
@@ -151,13 +152,13 @@ void kc__job_ref(kc_job_t *j)
     kc_add_relaxed(&j->refs, 1);
 }
 
-/* The last handle of a pending promise is about to go: nobody can keep it any more (D3). */
+/* The last handle of a pending promise is about to go: nobody can keep it any more (D3, D5). */
 static KC_NOINLINE void unref_promise(kc_job_t *j)
 {
-    uint32_t seen = kc_load_relaxed(&j->refs);
+    uint32_t seen = kc_load_relaxed(&j->refs), last = kc__job_flags(j) & KC_JOB_ONESHOT ? 3 : 2;
 
     do
-        if (seen == 2 && !(kc__job_word(j) & KC_WORD_DONE))
+        if (seen == last && !(kc__job_word(j) & KC_WORD_DONE))
             kc__job_cancel(j, -ECANCELED, KC_BY_USER);
     while (!kc_cas_acq_rel(&j->refs, &seen, seen - 1)); /* J6 */
     if (seen == 1)
@@ -369,7 +370,7 @@ static bool fails_parent(const kc_job_t *j)
            !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
 }
 
-static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
+static void cut_off(kc_job_t *j, kc_job_ext_t *ext, uint64_t done)
 {
     kc__job_lock(j);
     kc_clock_t *timeout = ext->timeout, *grace_end = ext->grace_end;
@@ -380,6 +381,7 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
     if (grace_end)
         kc__clock_drop(grace_end);
     kc__news_end(j);
+    kc__payload_end(ext, done);
     if (ext->ended)
         ext->ended(ext->owner);
 }
@@ -502,13 +504,11 @@ static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
     return held;
 }
 
-/* j, which is locked and has failed or tells, would do that here, on the stack of the next one:
- * then its thread does it later, on its own. Mostly that is foreseen (kc__job_tells). */
+/* j, which is locked, would be told of, or have its value disposed of, here, on the stack of the
+ * next one: then its thread does it later, on its own. Mostly that is foreseen (kc__job_tells). */
 static bool put_off_end(kc_job_t *j, const kc_sched_t *held)
 {
-    bool quiet = !(kc__job_word(j) & KC_WORD_FAILED) && !(kc__job_flags(j) & KC_JOB_TELLS);
-
-    if (kc_likely(quiet) || held || !kc__worker_is_between())
+    if (kc_likely(!kc__job_is_heard(j, kc__job_word(j))) || held || !kc__worker_is_between())
         return false;
     kc__job_unlock(j);
     kc__worker_read_later(kc__worker(), &j->task.block);
@@ -531,7 +531,7 @@ static void job_end(kc_job_t *j, uint64_t done)
         KC_ASSERT(!j->children && !j->waiters); /* R1 */
         tell_end(j, done);
         if (kc_unlikely(ext != NULL))
-            cut_off(j, ext);
+            cut_off(j, ext, done);
         while (claimed) {
             kc_wait_t *w = kc__wait_of(claimed);
             claimed = claimed->next;
@@ -668,9 +668,8 @@ kcoro_t *kc__job_heir(kc_job_t *j)
 
     if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
-    if (kc_unlikely(seen & KC_WORD_FAILED))
-        return t
-            ->root; /* its last child has gone since kc__job_tells, and its parent is to hear */
+    if (kc_unlikely(kc__job_is_heard(j, seen)))
+        return t->root; /* its last child has gone since kc__job_tells was asked */
     if (!(seen & KC_WORD_WAITERS))
         return heir_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next

@@ -32,6 +32,7 @@ enum {
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
     KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: see kc_task_more            */
+    KC_JOB_ONESHOT = 1 << 27, /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
     KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
     KC_JOB_CODED = 1 << 25,    /* ... and not 0: task.returned says what                        */
@@ -89,6 +90,9 @@ struct kc_job_ext {
     kc_job_t *culprit;                 /* L  whose failure is its own, with a reference        */
     char *message;                     /* L  what its body has to say about it; NULL: nothing  */
     char name[32];                     /* I                                                   */
+    void *payload;               /* O  OWNED: the value, for who disposes of it (payload.c)   */
+    void (*drop)(void *payload); /* O  ... by this; NULL: nobody need any more                */
+    KC_ATOMIC(uint32_t) taken;   /* A  1: somebody has got it                                 */
 };
 
 KC_INLINE kc_job_t *kc__job_of(kc_task_t *task)
@@ -294,6 +298,13 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 
+/* The end of j, whose word this is, may call the user's code: it has failed, its value may have to
+ * be disposed of, or it tells. */
+KC_INLINE bool kc__job_is_heard(const kc_job_t *j, uint64_t word)
+{
+    return (word & (KC_WORD_FAILED | KC_WORD_OWNED)) || (kc__job_flags(j) & KC_JOB_TELLS);
+}
+
 /* j, whose body ends now, ends with it, and so does a job above that has failed or tells, or j has
  * or does: others may hear of that. */
 KC_INLINE bool kc__job_tells(const kc_job_t *j)
@@ -301,8 +312,7 @@ KC_INLINE bool kc__job_tells(const kc_job_t *j)
     uint64_t word = kc__job_word(j);
 
     for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        if (kc_unlikely((word & KC_WORD_FAILED) ||
-                        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_TELLS))))
+        if (kc_unlikely(kc__job_is_heard(j, word) || (kc__job_flags(j) & KC_JOB_GUEST)))
             return true; /* and what a guest has left is another scheduler's to hear of */
         j = j->parent;
     }
@@ -452,6 +462,12 @@ int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
 /* A promise that other jobs of the current one keep: it does not count as held from outside. */
 int kc__promise_of_ours(kc_deferred_t **out);
 
+/* One that a resolver holds too: with one reference more. */
+int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out);
+
+/* As kc_promise_complete, of any promise. */
+int kc__promise_keep(kc_job_t *j, int rc, void *payload);
+
 /* Something that only another thread may end keeps s from being stuck: one such is over. */
 void kc__hold_ends(kc_sched_t *s);
 
@@ -584,6 +600,18 @@ void kc__join_firmly(kc_job_t *j);
 
 /* join_any.c: a job has ended that w, a stand-in, waited for. */
 void kc__join_wakes(kc_wait_t *w);
+
+/* ---- payload.c: values that somebody must dispose of ----------------------------------------- */
+
+/* The value of j, which has OWNED set and has completed, is handed over. */
+KC_COLD void *kc__payload_take(kc_job_t *j);
+
+/* Another value comes in its place. */
+KC_COLD void kc__payload_replace(kc_job_t *j, const void *by);
+
+/* j, of which this is the extension, has ended so; is gone. */
+void kc__payload_end(kc_job_ext_t *ext, uint64_t done);
+void kc__payload_free(kc_job_ext_t *ext);
 
 /* ---- stuck.c: nothing can go on -------------------------------------------------------------- */
 

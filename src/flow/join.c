@@ -161,17 +161,20 @@ void kc_set_payload(void *payload)
     if (!co)
         kc__usage("kc_set_payload", "there is no current job (rule D4)");
     kc_job_t *own = kc__job_own(co);
-    if (kc_likely(
-            !(kc__job_flags(own) & KC_JOB_CODED))) /* else nobody gets it, and a cleanup asks */
-        own->task.payload = payload;
+    if (kc_unlikely(kc__job_word(own) & KC_WORD_OWNED))
+        kc__payload_replace(own, payload);
+    if (kc_likely(!(kc__job_flags(own) & KC_JOB_CODED)))
+        own->task.payload = payload; /* else nobody gets it, and a cleanup asks */
 }
 
-/* The value of a job that has ended. */
-static void *payload_of(const kc_job_t *j)
+/* The value of a job that has ended, for who takes it. */
+static void *payload_of(kc_job_t *j)
 {
     uint64_t word = kc_load_acquire(&j->task.word); /* V1 */
 
-    return word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED) ? NULL : j->task.payload;
+    if (kc_likely(!(word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED | KC_WORD_OWNED))))
+        return j->task.payload;
+    return word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED) ? NULL : kc__payload_take(j);
 }
 
 KC_AFTER_SWITCH int kc_await(kc_deferred_t *d, void **payload)
@@ -230,12 +233,25 @@ void kc_deferred_release(kc_deferred_t *d)
         kc__job_give_up(kc__job_live("kc_deferred_release", d));
 }
 
+void kc_deferred_drop(kc_deferred_t *d)
+{
+    if (d) {
+        kc_job_cancel(kc__job_live("kc_deferred_drop", d), 0);
+        kc__job_give_up((kc_job_t *)d);
+    }
+}
+
 int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
 {
     kc_job_t *j = d ? kc__job_live("kc_promise_complete", d) : NULL;
 
-    if (!j || !(kc__job_flags(j) & KC_JOB_PROMISE))
+    if (!j || (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_ONESHOT)) != KC_JOB_PROMISE)
         return -EINVAL;
+    return kc__promise_keep(j, rc, payload);
+}
+
+int kc__promise_keep(kc_job_t *j, int rc, void *payload)
+{
     uint64_t word = kc__job_lock(j);
     if (word & (KC_WORD_CLOSED | KC_WORD_CANCELLED)) { /* a cancel closes it in a moment */
         bool cancelled = !j->task.wait;

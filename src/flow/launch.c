@@ -356,11 +356,11 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
         leave_place(o);
         return rc;
     }
-    bool held = kind == KC_JOB_PROMISE;
+    bool held = (kind & (KC_JOB_PROMISE | KC_JOB_UNHELD)) == KC_JOB_PROMISE;
     if (held)
         kc_add_relaxed(&s->holds, KC_HOLD_COMES);
     kc_store_relaxed(&j->task.worker, who_looks_after(s));
-    rc = enter(parent, j, 3); /* one is ours until it is armed */
+    rc = enter(parent, j, kind & KC_JOB_ONESHOT ? 4 : 3); /* one is ours until it is armed */
     leave_place(o);
     if (rc != 0) {
         if (held)
@@ -396,6 +396,11 @@ int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out)
     if (rc == 0)
         *out = (kc_deferred_t *)j;
     return rc;
+}
+
+int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out)
+{
+    return bodiless(opts, KC_JOB_PROMISE | KC_JOB_ONESHOT, out);
 }
 
 void kc__hold_ends(kc_sched_t *s)

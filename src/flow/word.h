@@ -47,6 +47,7 @@
     (3ull << 50)                   /* not started, as there was no stack: see kc__word_lack    */
 #define KC_WORD_SHUT (1ull << 52)  /* WALKED, and told so as the scheduler of its parent ends */
 #define KC_WORD_BELOW (1ull << 53) /* FAILED, as one below has: see failure.c               */
+#define KC_WORD_OWNED (1ull << 54) /* its value has somebody to dispose of it, see payload.c */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
 

@@ -253,7 +253,10 @@ TWICE(a_deferred_value)
     IS_EINVAL(kc_await(NULL, &payload));
     CHECK_PTR(payload, NULL); /* as after every error */
     IS_EINVAL(kc_promise_complete(NULL, 0, NULL));
+    IS_EINVAL(kc_resolve(NULL, 0, NULL));
+    kc_resolver_drop(NULL);
     kc_deferred_release(NULL);
+    kc_deferred_drop(NULL);
     ABORTS(kc_deferred_state(NULL));
     ABORTS(kc_deferred_job(NULL));
     ABORTS(kc_deferred_retain(NULL));
@@ -270,6 +273,7 @@ static int launches_in_a_job(void *arg)
     IS_EINVAL(kc_async_job(NULL, NULL, NULL, NULL));
     IS_EINVAL(kc_group_create(NULL, NULL));
     IS_EINVAL(kc_promise(NULL, NULL));
+    IS_EINVAL(kc_oneshot(NULL, NULL, NULL));
     IS_EINVAL(kc_lease_take(kc_job_current(), NULL));
     IS_EINVAL(kc_local_set(NULL, &none));
     CHECK_PTR(kc_local_get(NULL), NULL);

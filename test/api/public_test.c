@@ -357,6 +357,47 @@ static void with_values(void)
     CHECK(kc_current_slot() != NULL);
 }
 
+static void counts_it(void *arg)
+{
+    ++*(int *)arg;
+}
+
+static int sets_a_payload_to_dispose_of(void *arg)
+{
+    kc_set_payload_with(arg, counts_it);
+    return 0;
+}
+
+static void wakes_at_once(kc_waker_t *w, void *arg)
+{
+    (void)arg;
+    kc_wake(w, 3);
+}
+
+static void with_both_halves(void)
+{
+    kc_deferred_t *d;
+    kc_resolver_t *r;
+    kc_job_t *j;
+    size_t which = 9;
+    int n = 0;
+
+    CHECK_EQ(kc_oneshot(NULL, &d, &r), 0);
+    CHECK_EQ(kc_resolve(r, 0, NULL), 0);
+    j = kc_deferred_job(d);
+    CHECK_EQ(kc_join_any(&j, 1, &which), 0);
+    CHECK_EQ(which, 0);
+    kc_deferred_drop(d);
+    CHECK_EQ(kc_oneshot(NULL, &d, &r), 0);
+    kc_deferred_release(d);
+    kc_resolver_drop(r);
+    CHECK_EQ(kc_async(sets_a_payload_to_dispose_of, &n, &d), 0);
+    CHECK_EQ(kc_await(d, NULL), 0);
+    CHECK_EQ(n, 0);
+    kc_deferred_release(d);
+    CHECK_EQ(kc_suspend(wakes_at_once, NULL, NULL), 3);
+}
+
 static void several_at_once(void)
 {
     int n = 0;
@@ -381,6 +422,7 @@ static int uses_jobs(void *arg)
     in_scopes();
     by_handles();
     with_values();
+    with_both_halves();
     several_at_once();
     return 0;
 }

@@ -237,6 +237,16 @@ void kc__news_free(kc_job_ext_t *ext)
 }
 #endif
 
+void kc__payload_end(kc_job_ext_t *ext, uint64_t done)
+{
+    (void)ext, (void)done;
+}
+
+void kc__payload_free(kc_job_ext_t *ext)
+{
+    (void)ext;
+}
+
 void kc__locals_free(kc_job_ext_t *ext)
 {
     (void)ext;

@@ -588,10 +588,11 @@ IN_A_JOB(a_job_that_forbids_signals_and_says_it_has_failed_goes_on_and_ends_so)
     return 0;
 }
 
-static void generator_fails(kc_gen_t *g, void *arg UNUSED)
+static int generator_fails(kc_gen_t *g, void *arg UNUSED)
 {
     (void)kc_gen_yield(g, g);
     CHECK(kc_fail_current(-EIO));
+    return 0;
 }
 
 static int asks_one_that_fails(void *arg UNUSED)

@@ -103,12 +103,12 @@ OUTSIDE(the_creator_of_a_scheduler_pumps_while_it_waits, s)
     kc_job_release(j);
 }
 
-static void in_generator(kc_gen_t *g, void *arg)
+static int in_generator(kc_gen_t *g, void *arg)
 {
     struct own *o = arg;
 
     o->rc = kc_suspend(begins, is_cancelled, o);
-    kc_gen_yield(g, o);
+    return kc_gen_yield(g, o);
 }
 
 IN_A_JOB(a_coroutine_inside_a_body_waits_with_it)
