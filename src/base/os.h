@@ -66,6 +66,9 @@ KC_INLINE bool kc__os_debug(void)
 /* What an errno value means, in words: a string of the C library's, or in the buffer. */
 const char *kc__os_error(int error, char *buffer, size_t size);
 
+/* Copies what lies at any address, or does not: false if it cannot be read. */
+bool kc__os_peek(const void *from, size_t size, void *to);
+
 size_t kc__os_page_size(void);
 
 /* What is missing when there is no stack. */

@@ -8,11 +8,20 @@
  *          lies on the stack, and above the one before. So whatever lies there, this ends and does
  *          no harm.
  *
+ *          A stack that runs has no pointer saved; but the frames of who is about to wait stay, and
+ *          from such a one outwards they can be followed too.
+ *
  * WHY NOT  The unwind tables: the unwinder takes locks and allocates, and it trusts the stack.
  */
+#define _GNU_SOURCE
 #include "coro/backtrace.h"
 
 #include "coro/switch.h"
+
+#include <dlfcn.h>
+
+/* In libdl before glibc 2.34, which a static program may not link. */
+#pragma weak dladdr
 
 /* Where a frame's pointer points: the caller's lies at +CALLER from there, the return address at
  * +RETURN. */
@@ -39,24 +48,53 @@ static UNWATCHED bool word_at(uintptr_t low, uintptr_t high, uintptr_t at, uintp
     return true;
 }
 
+/* From the frame whose pointer is fp, which lies above `below`, outwards: pc[n]... Returns how many
+ * there are then. */
+static UNWATCHED size_t follow(uintptr_t low, uintptr_t high, uintptr_t below, uintptr_t fp,
+                               uintptr_t *pc, size_t n, size_t max)
+{
+    for (uintptr_t caller; n < max && fp > below; n++) {
+        if (!word_at(low, high, fp + (uintptr_t)RETURN, &pc[n]) || pc[n] == 0 ||
+            !word_at(low, high, fp + (uintptr_t)CALLER, &caller))
+            return n;
+        below = fp;
+        fp = caller;
+    }
+    return n;
+}
+
 UNWATCHED size_t kc__coro_backtrace(const kcoro_t *co, uintptr_t *pc, size_t max)
 {
     uintptr_t low = (uintptr_t)kc__stack_low(co->stack);
     uintptr_t high = low + kc__stack_size(co->stack);
-    uintptr_t frame = (uintptr_t) * (void *const volatile *)&co->sp, fp, caller;
-    size_t n = 0;
+    uintptr_t frame = (uintptr_t) * (void *const volatile *)&co->sp, fp;
 
     if (max == 0 || !word_at(low, high, frame + offsetof(struct kc_frame, FRAME_POINTER), &fp) ||
-        !word_at(low, high, frame + offsetof(struct kc_frame, pc), &pc[n]))
+        !word_at(low, high, frame + offsetof(struct kc_frame, pc), &pc[0]))
         return 0;
-    for (n = 1; n < max && fp > frame; n++) {
-        if (!word_at(low, high, fp + (uintptr_t)RETURN, &pc[n]) || pc[n] == 0 ||
-            !word_at(low, high, fp + (uintptr_t)CALLER, &caller))
-            return n;
-        frame = fp;
-        fp = caller;
+    return follow(low, high, frame, fp, pc, 1, max);
+}
+
+size_t kc__coro_backtrace_from(const kcoro_t *co, const void *frame, uintptr_t *pc, size_t max)
+{
+    uintptr_t low = (uintptr_t)kc__stack_low(co->stack);
+
+    return follow(low, low + kc__stack_size(co->stack), low, (uintptr_t)frame, pc, 0, max);
+}
+
+void kc__coro_print_frame(FILE *to, uintptr_t pc)
+{
+    Dl_info info = { 0 };
+    void *at = (void *)(pc - 1); /* inside the call, not behind it */
+
+    fprintf(to, "at 0x%llx", (unsigned long long)pc);
+    if (dladdr && dladdr(at, &info) && info.dli_fname) {
+        if (info.dli_sname)
+            fprintf(to, " %s", info.dli_sname);
+        fprintf(to, " (%s+0x%llx)", info.dli_fname,
+                (unsigned long long)(pc - (uintptr_t)info.dli_fbase));
     }
-    return n;
+    fputc('\n', to);
 }
 
 UNWATCHED bool kc__coro_peek(const kcoro_t *co, const void *from, size_t size, void *to)

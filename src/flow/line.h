@@ -142,9 +142,10 @@ KC_INLINE int kc__line_gave_up(const kc_wait_t *w, int rc)
     return rc == -ECANCELED ? kc__job_cancelled_here(w->co) : rc;
 }
 
-/* Who has it, for reports: 0 if nobody. */
+/* Who has it, for reports: 0 if nobody. How many have it to read. */
 uint64_t kc__mutex_owner(const void *m);
 uint64_t kc__rwlock_writer(const void *l);
+uint64_t kc__rwlock_readers(const void *l);
 uint64_t kc__once_runner(const void *o);
 
 /* ---- who owns a lock ------------------------------------------------------------------------ */

@@ -209,7 +209,7 @@ void kc_mutex_unlock(kc_mutex_t *m)
 
 uint64_t kc__mutex_owner(const void *m)
 {
-    return kc_load_relaxed(&((const kc_line_t *)m)->word) & ~KC_LINE_BUSY;
+    return kc__line_look(m) & ~KC_LINE_BUSY;
 }
 
 /* ---- condition ------------------------------------------------------------------------------ */

@@ -205,7 +205,14 @@ void kc_rwlock_wrunlock(kc_rwlock_t *lock)
 
 uint64_t kc__rwlock_writer(const void *lock)
 {
-    uint64_t word = kc_load_relaxed(&((const kc_line_t *)lock)->word);
+    uint64_t word = kc__line_look(lock);
 
     return word & WRITER ? word & ~KC_OWNER_BITS : 0;
+}
+
+uint64_t kc__rwlock_readers(const void *lock)
+{
+    uint64_t word = kc__line_look(lock);
+
+    return word & WRITER ? 0 : word / ONE_READER;
 }

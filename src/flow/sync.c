@@ -292,7 +292,7 @@ void kc_once(kc_once_t *o, void (*fn)(void *), void *arg)
 
 uint64_t kc__once_runner(const void *o)
 {
-    return kc_load_relaxed(&((const kc_line_t *)o)->word) & ~KC_OWNER_BITS;
+    return kc__line_look(o) & ~KC_OWNER_BITS;
 }
 
 /* ---- barrier -------------------------------------------------------------------------------- */

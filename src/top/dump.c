@@ -12,11 +12,8 @@
  *          let a thread's writes be seen out of order, a trace may be nonsense in spite of that;
  *          it is read so that it can do no harm, see backtrace.c.)
  *
- *          The same goes for the job that a join waits for: it stands in the frame of the waiting
- *          one, and may be gone by now. Its block and that of its coroutine stay readable, so they
- *          are copied, and count if nothing was switched to meanwhile: who joins needs its target
- *          until it goes on. What a group or an unstarted job is called stands in memory that does
- *          not stay.
+ *          What a body waits for is said by describe.c. The wait stands on its stack, so it is
+ *          looked at before and after that: if it is the same, the line is true.
  *
  *          Leaves are collected for each parent, so that those that say the same become one.
  *
@@ -31,25 +28,23 @@
  */
 #define _GNU_SOURCE
 #include "coro/backtrace.h"
+#include "flow/describe.h"
 #include "top/tree.h"
 
 #include <kcoro/trace.h>
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
-/* In libdl before glibc 2.34, which a static program may not link. */
-#pragma weak dladdr
+enum { CLASSES = 8, FRAMES = 16, TRIES = 3, INDENTED = 32 };
 
-enum { TEXT = 224, CLASSES = 8, FRAMES = 16, TRIES = 3, INDENTED = 32 };
-
-/* One line: those that differ in the coroutine and the age only are equal. */
+/* One line: those that differ in the number and the age only are equal. */
 struct line {
-    char head[TEXT], tail[TEXT]; /* before and after those two               */
-    uint64_t id;                 /* of the coroutine of the first; 0: none   */
-    kc_time_t age;               /* of the first; below 0: not known         */
+    const char *kind; /* of job                             */
+    uint64_t id;      /* the number of the first            */
+    char name[32];
+    kc_text_t tail; /* what comes after its age           */
+    kc_time_t age;  /* of the first; below 0: not known   */
     uint64_t count;
     unsigned depth;
     size_t frames;
@@ -91,89 +86,46 @@ static bool rested(const struct rest *rest)
            kc_load_relaxed(&rest->worker->running) != rest->co;
 }
 
-/* A copy of the block at this address, if there is one that carries this magic. */
-static bool copy_block(const void *at, uint32_t magic, void *to)
+/* What the wait of j is for, if j, which is locked and has BODY, waits so. The wait lies on a stack
+ * that may be in use by now; two looks that agree are the same wait, or another one of its kind for
+ * the same object. */
+static bool peek_object(kc_job_t *j, kc_wait_kind_t kind, const void **object)
 {
-    return kc__block_is(at) && kc__coro_peek(NULL, at, KC_BLOCK_SIZE, to) &&
-           kc_load_relaxed(&((kc_block_t *)to)->magic) == magic;
-}
-
-/* A copy of what j, which rests, joins; and of its coroutine, if it has one: else its id is 0. */
-static bool copy_target(const struct rest *rest, kc_job_t *j, kc_job_t *target, kcoro_t *co)
-{
-    const void *wait; /* on the stack of j, or not */
+    const void *wait; /* on the stack of j's body, or of a coroutine inside it */
     kc_wait_t copy;
 
-    co->id = 0;
     if (!kc__coro_peek(NULL, &j->task.wait, sizeof wait, &wait) ||
-        !kc__coro_peek(rest->co, wait, sizeof copy, &copy) || copy.kind != KC_WAIT_JOIN ||
-        !copy_block(copy.object, KC_TASK_MAGIC, target))
+        !kc__os_peek(wait, sizeof copy, &copy) || copy.kind != kind)
         return false;
-    if (!(kc__job_word(target) & KC_WORD_BODY))
-        return true;
-    bool copied = copy_block(target->task.co, KC_CORO_MAGIC, co);
-    kc_fence_seq_cst(); /* P2 */
-    if (!copied || !(kc__job_word(copy.object) & KC_WORD_BODY))
-        co->id = 0; /* its body has ended, and the block may be another one's by now */
-    return true;
+    *object = copy.object;
+    return kc_load_relaxed(&j->task.kind) == kind;
 }
 
 /* ---- what a line says ----------------------------------------------------------------------- */
 
-static void say(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(char *text, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text + used, TEXT - used, format, args);
-    va_end(args);
-}
-
-static void say_place(char *text, const char *what, const kc_worker_t *w)
+static void say_place(kc_text_t *text, const char *what, const kc_worker_t *w)
 {
     if (w->index == KC_MAIN)
-        say(text, ", %s on the main thread", what);
+        kc__text_add(text, ", %s on the main thread", what);
     else
-        say(text, ", %s on worker %d", what, w->index);
+        kc__text_add(text, ", %s on worker %d", what, w->index);
 }
 
-static const char *kind_of(uint32_t flags)
+/* Under its lock, and BODY is set: it waits so. */
+static void say_wait(struct line *line, kc_job_t *j, kc_wait_kind_t kind)
 {
-    return flags & KC_JOB_SCOPE     ? "scope"
-           : flags & KC_JOB_GROUP   ? "group"
-           : flags & KC_JOB_PROMISE ? "promise"
-                                    : "job";
-}
-
-/* Under its lock: j joins. */
-static void say_target(struct line *line, kc_job_t *j)
-{
-    struct rest rest;
-    union {
-        kc_job_t job;
-        char room[KC_BLOCK_SIZE];
-    } target;
-    union {
-        kcoro_t co;
-        char room[KC_BLOCK_SIZE];
-    } its;
-
-    for (int i = 0; i < TRIES && rests(&rest, j); i++) {
-        bool found = copy_target(&rest, j, &target.job, &its.co);
-        if (!rested(&rest))
-            continue;
-        if (!found)
+    for (int i = 0; i < TRIES && kc__wait_has_object(kind); i++) {
+        const void *object, *again;
+        kc_text_t text = { "" };
+        if (!peek_object(j, kind, &object))
+            break;
+        kc__text_add_wait(&text, kind, object);
+        if (peek_object(j, kind, &again) && again == object) {
+            kc__text_add(&line->tail, ", waits for %s", text.text);
             return;
-        say(line->tail, " of %s", kind_of(kc__job_flags(&target.job)));
-        if (its.co.id && its.co.name[0] && !(kc__job_flags(&target.job) & KC_JOB_SCOPE))
-            say(line->tail, " \"%.31s\"", its.co.name);
-        if (its.co.id)
-            say(line->tail, ", coroutine %llu", (unsigned long long)its.co.id);
-        return;
+        }
     }
+    kc__text_add(&line->tail, ", waits for %s", kc__wait_name(kind));
 }
 
 /* Under its lock, and BODY is set. */
@@ -183,17 +135,15 @@ static void say_body(struct line *line, kc_job_t *j)
     const kc_worker_t *w = kc_load_acquire(&j->task.worker); /* P1 */
 
     if (kind == KC_WAIT_SCOPE)
-        say(line->tail, ", inside its scope");
+        kc__text_add(&line->tail, ", inside its scope");
     else if (kc_load_relaxed(&w->running) == j->task.co)
-        say_place(line->tail, "runs", w);
+        say_place(&line->tail, "runs", w);
     else if (kind == KC_WAIT_NONE)
-        say_place(line->tail, "ready", w);
+        say_place(&line->tail, "ready", w);
     else if (kind == KC_WAIT_SUSPEND)
-        say(line->tail, ", waits in kc_suspend");
+        kc__text_add(&line->tail, ", waits in kc_suspend");
     else
-        say(line->tail, ", waits for %s", kc__wait_name(kind));
-    if (kind == KC_WAIT_JOIN)
-        say_target(line, j); /* if it does not run */
+        say_wait(line, j, kind);
 }
 
 /* Under its lock: j was to start, and there was no stack. */
@@ -209,8 +159,8 @@ static void say_lack(struct line *line, kc_job_t *j, uint64_t word)
     bool mib = size >= (1 << 20);
 
     size = (size + (mib ? 1 << 20 : 1 << 10) - 1) >> (mib ? 20 : 10);
-    say(line->tail, ", waits for a stack: %zu %s, out of %s", size, mib ? "MiB" : "KiB",
-        of_what[kc__word_lack_of(word)]);
+    kc__text_add(&line->tail, ", waits for a stack: %zu %s, out of %s", size, mib ? "MiB" : "KiB",
+                 of_what[kc__word_lack_of(word)]);
 }
 
 /* Under its lock: what it does. Returns how much of the count is its own. */
@@ -219,7 +169,7 @@ static uint64_t say_doing(struct line *line, kc_job_t *j, uint64_t word)
     uint32_t flags = kc__job_flags(j);
 
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
-        say(line->tail, word & KC_WORD_CLOSED ? ", closed" : ", open");
+        kc__text_add(&line->tail, word & KC_WORD_CLOSED ? ", closed" : ", open");
         return !(word & KC_WORD_CLOSED);
     }
     if (word & KC_WORD_BODY)
@@ -227,7 +177,7 @@ static uint64_t say_doing(struct line *line, kc_job_t *j, uint64_t word)
     else if (word & KC_WORD_NO_STACK)
         say_lack(line, j, word);
     else
-        say(line->tail, word & KC_WORD_STARTED ? ", has returned" : ", not started");
+        kc__text_add(&line->tail, word & KC_WORD_STARTED ? ", has returned" : ", not started");
     return (word & KC_WORD_BODY) || !(word & KC_WORD_STARTED);
 }
 
@@ -236,13 +186,13 @@ static void say_state(struct line *line, const kc_job_t *j, uint64_t word)
     int reason = j->reason ? j->reason : j->code;
     char text[64];
 
-    say(line->tail, word & KC_WORD_CANCELLED ? ", CANCELLING" : ", ACTIVE");
+    kc__text_add(&line->tail, word & KC_WORD_CANCELLED ? ", CANCELLING" : ", ACTIVE");
     if ((word & KC_WORD_CANCELLED) && reason < 0)
-        say(line->tail, " (%d, %s)", reason, kc__os_error(-reason, text, sizeof text));
+        kc__text_add(&line->tail, " (%d, %s)", reason, kc__os_error(-reason, text, sizeof text));
     else if (word & KC_WORD_CANCELLED)
-        say(line->tail, " (%d)", reason);
+        kc__text_add(&line->tail, " (%d)", reason);
     if (word & KC_WORD_SHIELDED)
-        say(line->tail, ", shielded");
+        kc__text_add(&line->tail, ", shielded");
 }
 
 /* Under its lock: on one line, whatever stands in it. */
@@ -252,13 +202,12 @@ static void say_message(struct line *line, kc_job_t *j)
 
     if (!message)
         return;
-    say(line->tail, ", says \"");
-    char *text = line->tail + strlen(line->tail);
-    say(line->tail, "%s", message);
+    kc__text_add(&line->tail, ", says \"");
+    char *text = line->tail.text + strlen(line->tail.text);
+    kc__text_add(&line->tail, "%s\"", message);
     for (; *text; text++)
         if ((unsigned char)*text < ' ')
             *text = ' ';
-    say(line->tail, "\"");
 }
 
 /* ---- stack traces --------------------------------------------------------------------------- */
@@ -288,18 +237,9 @@ static void indent(FILE *to, unsigned depth)
 
 static void print_frame(FILE *to, unsigned depth, uintptr_t pc)
 {
-    Dl_info info = { 0 };
-    void *at = (void *)(pc - 1); /* inside the call, not behind it */
-
     indent(to, depth);
-    fprintf(to, "  at 0x%llx", (unsigned long long)pc);
-    if (dladdr && dladdr(at, &info) && info.dli_fname) {
-        if (info.dli_sname)
-            fprintf(to, " %s", info.dli_sname);
-        fprintf(to, " (%s+0x%llx)", info.dli_fname,
-                (unsigned long long)(pc - (uintptr_t)info.dli_fbase));
-    }
-    fputc('\n', to);
+    fputs("  ", to);
+    kc__coro_print_frame(to, pc);
 }
 
 /* ---- lines ---------------------------------------------------------------------------------- */
@@ -315,26 +255,20 @@ static kc_time_t age_of(kc_job_t *j)
 /* False: it has ended. */
 static bool describe(struct line *line, kc_job_t *j, unsigned depth)
 {
-    uint32_t flags = kc__job_flags(j);
-    const char *name = kc_job_name(j);
-
-    line->head[0] = line->tail[0] = 0;
-    line->id = 0;
+    line->kind = kc__job_kind(j);
+    line->id = kc__job_number(j);
+    memcpy(line->name, kc_job_name(j), strlen(kc_job_name(j)) + 1);
+    line->tail.text[0] = 0;
     line->count = 1;
     line->frames = 0;
     line->depth = depth;
     line->age = age_of(j);
-    say(line->head, "%s", kind_of(flags));
-    if (name[0])
-        say(line->head, " \"%s\"", name);
     uint64_t word = kc__job_lock(j);
     say_state(line, j, word);
     say_message(line, j);
     uint64_t others = (word & KC_WORD_COUNT) - say_doing(line, j, word);
     if (word & KC_WORD_BODY) {
         kc_wait_kind_t kind = (kc_wait_kind_t)kc_load_relaxed(&j->task.kind);
-        if (!(flags & KC_JOB_SCOPE))
-            line->id = j->task.co->id;
         if (kind != KC_WAIT_NONE && kind != KC_WAIT_SCOPE)
             line->frames = trace(j, line->pc);
     }
@@ -342,26 +276,32 @@ static bool describe(struct line *line, kc_job_t *j, unsigned depth)
     if ((word & KC_WORD_COUNT) == 0)
         return false;
     if (others > 0)
-        say(line->tail, ", %llu below", (unsigned long long)others);
+        kc__text_add(&line->tail, ", %llu below", (unsigned long long)others);
     return true;
 }
 
 static void print(FILE *to, const struct line *line)
 {
     indent(to, line->depth);
-    fputs(line->head, to);
-    if (line->id)
-        fprintf(to, ", coroutine %llu", (unsigned long long)line->id);
+    fprintf(to, "%s %llu", line->kind, (unsigned long long)line->id);
+    if (line->name[0])
+        fprintf(to, " \"%s\"", line->name);
     if (line->age >= 0)
         fprintf(to, ", age %lld.%03lld s", (long long)(line->age / KC_SEC(1)),
                 (long long)(line->age % KC_SEC(1) / KC_MS(1)));
-    fprintf(to, "%s\n", line->tail);
+    fprintf(to, "%s\n", line->tail.text);
     for (size_t i = 0; i < line->frames; i++)
         print_frame(to, line->depth, line->pc[i]);
     if (line->count > 1) {
         indent(to, line->depth);
         fprintf(to, "  x %llu more like this\n", (unsigned long long)line->count - 1);
     }
+}
+
+static bool is_like(const struct line *a, const struct line *b)
+{
+    return a->kind == b->kind && strcmp(a->name, b->name) == 0 &&
+           strcmp(a->tail.text, b->tail.text) == 0;
 }
 
 static void visit(kc_job_t *j, unsigned depth, bool leaf, void *arg)
@@ -372,7 +312,7 @@ static void visit(kc_job_t *j, unsigned depth, bool leaf, void *arg)
     if (!describe(line, j, depth + 1))
         return;
     for (unsigned i = 0; leaf && i < d->leaves; i++)
-        if (strcmp(d->leaf[i].head, line->head) == 0 && strcmp(d->leaf[i].tail, line->tail) == 0) {
+        if (is_like(&d->leaf[i], line)) {
             d->leaf[i].count++;
             return;
         }

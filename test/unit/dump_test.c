@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static atomic_int over;
+
 static kc_sched_t *make(int workers, uint32_t flags)
 {
     kc_sched_t *s;
@@ -42,6 +44,19 @@ static char *dump(kc_sched_t *s)
 #define SAYS(text, what) CHECK_(strstr((text), (what)) != NULL, text, what)
 #define NEVER_SAYS(text, what) CHECK_(strstr((text), (what)) == NULL, text, what)
 #define CHECK_(cond, text, what) ((cond) ? (void)0 : FAIL("\"%s\" in:\n%s", what, text))
+
+/* format has one number. */
+static void says_numbered(const char *text, const char *format, uint64_t number)
+{
+    char what[256], *at = what;
+    const char *mark = strstr(format, "%llu");
+
+    memcpy(at, format, (size_t)(mark - format));
+    at += mark - format;
+    at += sprintf(at, "%llu", (unsigned long long)number);
+    strcpy(at, mark + 4);
+    SAYS(text, what);
+}
 
 static int sleeps(void *arg)
 {
@@ -121,21 +136,24 @@ static int all_kinds(void *arg)
     CHECK(kc_job_cancel(j, -EINTR));
     char *text = dump(arg);
     SAYS(text, "kcoro: scheduler \"d\", 0 workers, 10 jobs\n");
-    SAYS(text, "\n  job \"top\", coroutine ");
-    SAYS(text, ", age 0.001 s, ACTIVE, inside its scope, 1 below\n"
-               "    scope \"scope\", age 0.001 s, ACTIVE, runs on the main thread, 7 below\n");
-    SAYS(text, "\n      job \"sleeper\", coroutine ");
+    says_numbered(text,
+                  "\n  job %llu \"top\", age 0.001 s, ACTIVE, inside its scope, 1 below\n    ",
+                  kcoro_id(kcoro_current()));
+    says_numbered(text,
+                  "scope %llu \"scope\", age 0.001 s, ACTIVE, runs on the main thread, 7 below\n",
+                  kc_job_id(kc_scope_job(&scope)));
+    says_numbered(text, "\n      job %llu \"sleeper\", age ", kc_job_id(sleeper));
     SAYS(text, ", ACTIVE, waits for sleep\n");
     SAYS(text, ", ACTIVE, waits for park\n");
-    SAYS(text, ", ACTIVE, waits for join");
-    if (!kc_test_under_asan()) { /* which may keep what a frame holds elsewhere */
-        SAYS(text, ", ACTIVE, waits for join of job \"sleeper\", coroutine ");
-        SAYS(text, ", ACTIVE, waits for join of promise\n");
-    }
+    says_numbered(text, ", ACTIVE, waits for join of job %llu \"sleeper\"\n", kc_job_id(sleeper));
+    says_numbered(text, ", ACTIVE, waits for join of promise %llu \"promise\"\n",
+                  kc_job_id(kc_deferred_job(promise)));
     SAYS(text, ", CANCELLING (-4, Interrupted system call), shielded, waits for sleep\n");
-    SAYS(text, "\n      group \"group\", age 0.001 s, ACTIVE, open, 1 below\n"
-               "        promise \"promise\", age 0.001 s, ACTIVE, open\n");
-    SAYS(text, "\n      job \"late\", age 0.000 s, ACTIVE, not started\n");
+    says_numbered(text, "\n      group %llu \"group\", age 0.001 s, ACTIVE, open, 1 below\n",
+                  kc_job_id(group));
+    says_numbered(text, "\n        promise %llu \"promise\", age 0.001 s, ACTIVE, open\n",
+                  kc_job_id(kc_deferred_job(promise)));
+    SAYS(text, " \"late\", age 0.000 s, ACTIVE, not started\n");
     NEVER_SAYS(text, "gone");
     free(text);
     kc_deferred_release(promise);
@@ -148,9 +166,194 @@ static int all_kinds(void *arg)
     return 0;
 }
 
-TEST(each_job_says_its_name_coroutine_age_state_reason_and_what_it_waits_for)
+TEST(each_job_says_its_number_name_age_state_reason_and_what_it_waits_for)
 {
     run(all_kinds);
+}
+
+/* ---- what is waited for --------------------------------------------------------------------- */
+
+static kc_mutex_t named_mutex = KC_MUTEX_NAMED("database"), mutexes[2], threads_mutex;
+static kc_rwlock_t named_lock = KC_RWLOCK_NAMED("table"), read_lock;
+static kc_cond_t cond;
+static kc_sem_t sem;
+static kc_event_t event;
+static kc_latch_t latch = KC_LATCH_INIT(1);
+static kc_chan_t *orders;
+
+static int wants_mutex(void *arg)
+{
+    kc_mutex_t *m = arg;
+    int rc = kc_mutex_lock(m);
+
+    if (rc == 0)
+        kc_mutex_unlock(m);
+    return rc;
+}
+
+static int wants_to_read(void *arg)
+{
+    int rc = kc_rwlock_rdlock(arg);
+
+    if (rc == 0)
+        kc_rwlock_rdunlock(arg);
+    return rc;
+}
+
+static int wants_to_write(void *arg)
+{
+    int rc = kc_rwlock_wrlock(arg);
+
+    if (rc == 0)
+        kc_rwlock_wrunlock(arg);
+    return rc;
+}
+
+static int waits_for_cond(void *arg)
+{
+    CHECK_EQ(kc_mutex_lock(&mutexes[1]), 0);
+    int rc = kc_cond_wait(arg, &mutexes[1]);
+    kc_mutex_unlock(&mutexes[1]);
+    return rc;
+}
+
+static int takes_sem(void *arg)
+{
+    return kc_sem_acquire(arg);
+}
+
+static int waits_for_event(void *arg)
+{
+    return kc_event_wait(arg);
+}
+
+static int waits_for_latch(void *arg)
+{
+    return kc_latch_wait(arg);
+}
+
+static int receives(void *arg)
+{
+    int item;
+
+    return kc_chan_recv(arg, &item);
+}
+
+/* The line of the job with that name says that it waits so. */
+static void waits_for(const char *text, const char *name, const char *format, const void *object,
+                      const char *more)
+{
+    char what[256], line[512];
+
+    snprintf(what, sizeof what, "\"%s\"", name);
+    const char *at = strstr(text, what);
+    CHECK_(at != NULL, text, what);
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+    snprintf(what, sizeof what, ", ACTIVE, waits for %s at %p%s", format, object, more);
+    CHECK_(strstr(line, what) && !strcmp(strstr(line, what), what), text, what);
+}
+
+static int everything_that_can_be_waited_for(void *arg)
+{
+    static const struct {
+        kc_fn_t fn;
+        void *object;
+        const char *name;
+    } jobs[] = {
+        { wants_mutex, &named_mutex, "mutex" },
+        { wants_mutex, &mutexes[0], "element" },
+        { wants_mutex, &threads_mutex, "thread's" },
+        { wants_to_read, &named_lock, "reader" },
+        { wants_to_write, &read_lock, "writer" },
+        { waits_for_cond, &cond, "cond" },
+        { takes_sem, &sem, "sem" },
+        { waits_for_event, &event, "event" },
+        { waits_for_latch, &latch, "latch" },
+    };
+    char owner[64];
+
+    CHECK_EQ(kc_mutex_lock(&named_mutex), 0);
+    CHECK_EQ(kc_mutex_lock(&mutexes[0]), 0);
+    CHECK_EQ(kc_rwlock_wrlock(&named_lock), 0);
+    CHECK_EQ(kc_rwlock_rdlock(&read_lock), 0);
+    CHECK_EQ(kc_chan_create_with(&(kc_chan_opts_t){ .item_size = sizeof(int), .name = "orders" },
+                                 &orders),
+             0);
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
+        CHECK_EQ(kc_launch_job(jobs[i].fn, jobs[i].object,
+                               &(kc_launch_opts_t){ .name = jobs[i].name }, NULL),
+                 0);
+    CHECK_EQ(kc_launch_job(receives, orders, &(kc_launch_opts_t){ .name = "chan" }, NULL), 0);
+    CHECK_EQ(kc_sleep(KC_MS(1)), 0);
+    char *text = dump(arg);
+    snprintf(owner, sizeof owner, ", owned by job %llu \"top\"",
+             (unsigned long long)kc_job_id(kc_job_current()));
+    waits_for(text, "mutex", "a mutex \"database\"", &named_mutex, owner);
+    waits_for(text, "element", "a mutex", &mutexes[0], owner);
+    waits_for(text, "thread's", "a mutex", &threads_mutex, ", owned by a plain thread");
+    waits_for(text, "reader", "a lock to read \"table\"", &named_lock, owner);
+    waits_for(text, "writer", "a lock to write", &read_lock, ", held by 1 reader");
+    waits_for(text, "cond", "a condition", &cond, "");
+    waits_for(text, "sem", "a semaphore", &sem, "");
+    waits_for(text, "event", "an event", &event, "");
+    waits_for(text, "latch", "a latch", &latch, "");
+    waits_for(text, "chan", "a receive from channel \"orders\"", orders, "");
+    free(text);
+    kc_mutex_unlock(&named_mutex);
+    kc_mutex_unlock(&mutexes[0]);
+    kc_rwlock_wrunlock(&named_lock);
+    kc_rwlock_rdunlock(&read_lock);
+    kc_cancel_current(0);
+    return 0;
+}
+
+TEST(a_job_that_waits_names_what_for_its_address_and_its_owner)
+{
+    CHECK_EQ(kc_mutex_lock(&threads_mutex), 0);
+    run(everything_that_can_be_waited_for);
+    kc_mutex_unlock(&threads_mutex);
+    kc_chan_release(orders);
+}
+
+static int locks_what_is_freed(void *arg)
+{
+    while (!atomic_load(&over)) {
+        kc_mutex_t *m = aligned_alloc(64, 1 << 20); /* a mapping of its own */
+        CHECK(m);
+        *m = (kc_mutex_t)KC_MUTEX_NAMED("short-lived");
+        CHECK_EQ(kc_mutex_lock(m), 0);
+        kc_scope_t scope;
+        CHECK_EQ(kc_scope_begin(&scope, NULL), 0);
+        CHECK_EQ(kc_launch(wants_mutex, m), 0);
+        CHECK_EQ(kc_yield(), 0);
+        kc_mutex_unlock(m);
+        CHECK_EQ(kc_scope_end(&scope), 0);
+        free(m);
+    }
+    return arg != NULL;
+}
+
+static void *dumps_some(void *arg)
+{
+    long rounds = kc_test_rounds(50);
+
+    for (long i = 0; i < rounds && kc_test_has_time(); i++)
+        free(dump(arg));
+    atomic_store(&over, 1);
+    return NULL;
+}
+
+TEST(a_lock_that_goes_while_it_is_looked_at_does_no_harm)
+{
+    kc_sched_t *s = make(2, 0);
+    pthread_t thread;
+
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(kc_sched_submit(s, KC_WORKER, locks_what_is_freed, NULL), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, dumps_some, s), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 static int returns_first(void *arg)
@@ -166,7 +369,7 @@ static int looks(void *arg)
     CHECK_EQ(kc_launch_job(returns_first, NULL, NULL, &j), 0);
     CHECK_EQ(kc_sleep(KC_MS(1)), 0);
     char *text = dump(arg);
-    SAYS(text, "job, ACTIVE, has returned, 1 below\n");
+    says_numbered(text, "job %llu, ACTIVE, has returned, 1 below\n", kc_job_id(j));
     free(text);
     kc_job_drop(j);
     return 0;
@@ -280,8 +483,6 @@ TEST(null_is_einval_and_a_file_with_an_error_is_eio)
 
 /* ---- other threads -------------------------------------------------------------------------- */
 
-static atomic_int over;
-
 static int spins(void *arg)
 {
     (void)arg;
@@ -301,8 +502,7 @@ TEST(a_job_that_hangs_is_seen_from_another_thread)
     CHECK_EQ(kc_launch_job(sleeps, NULL, &opts, NULL), 0);
     for (bool all = false; !all; sched_yield()) {
         char *text = dump(s);
-        all = strstr(text, "job \"busy\", coroutine ") &&
-              strstr(text, ", ACTIVE, runs on worker 1\n") &&
+        all = strstr(text, " \"busy\", age ") && strstr(text, ", ACTIVE, runs on worker 1\n") &&
               strstr(text, ", ACTIVE, waits for sleep\n    at 0x"); /* its thread is at rest */
         free(text);
     }

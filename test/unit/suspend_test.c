@@ -108,7 +108,8 @@ static int in_generator(kc_gen_t *g, void *arg)
     struct own *o = arg;
 
     o->rc = kc_suspend(begins, is_cancelled, o);
-    return kc_gen_yield(g, o);
+    kc_gen_yield(g, o);
+    return 0;
 }
 
 IN_A_JOB(a_coroutine_inside_a_body_waits_with_it)
