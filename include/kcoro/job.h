@@ -237,8 +237,8 @@ KC_API const char *kc_job_name(const kc_job_t *j);
  *         the cancel reaches it too, when it has ended. But of one that has ended, or whose failure
  *         is why the caller was cancelled, it returns the result all the same.
  * Returns: 0: COMPLETED; its code: FAILED; its reason: CANCELLED; -EDEADLK: j is the caller's own
- *          job or one above it; -EINVAL: j is NULL. kc_job_join_until: -ETIMEDOUT also if it goes
- *          on at the deadline.
+ *          job or one above it, or the wait would close a cycle (kcoro/sync.h); -EINVAL: j is NULL.
+ *          kc_job_join_until: -ETIMEDOUT also if it goes on at the deadline.
  */
 KC_API KC_WARN_UNUSED int kc_job_join(kc_job_t *j);
 KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);

@@ -43,6 +43,9 @@ enum {
     KC_SCHED_DUMP_ON_SIGQUIT =
         8, /* SIGQUIT prints its jobs to stderr, see kc_dump. The handler that was there is put
               back when no scheduler wants this any more                                        */
+    KC_SCHED_FIND_DEADLOCKS =
+        16, /* jobs that wait for each other in a cycle are found when the last one begins to
+               wait: see kcoro/sync.h. With virtual time always                                 */
 };
 
 #define KC_NO_WORKERS (-1)

@@ -20,6 +20,15 @@
  * one pass does not touch the object afterwards: when its wait has returned, it may go (but a
  * barrier only when all who met there have returned).
  *
+ * Under virtual time, and with KC_SCHED_FIND_DEADLOCKS (sched.h), jobs that wait for each other in
+ * a cycle are found when its last wait begins: that call returns -EDEADLK, and a report on stderr
+ * names all of them, what they wait for and its owner, with their stacks. Who waits for a mutex
+ * needs its owner; for a lock to read or write its writer (readers are counted, and not known); who
+ * joins a job (job.h) all bodies inside it; the end of a scope or body its children: if that closes
+ * the cycle it fails with -EDEADLK, and so the children are cancelled. Waits that are cancelled, or
+ * that a deadline will end (their own, or the timeout of a scope or job around them), are no part
+ * of a cycle. Where a call cannot return -EDEADLK the report is followed by an abort.
+ *
  * Under virtual time a scheduler does not know of plain threads: what only one of them can let pass
  * is a deadlock, unless a lease (job.h) holds a job open.
  *
@@ -60,13 +69,15 @@ typedef struct {
  * Takes the lock, or waits for it.
  *
  * Context: anywhere.  Suspends: if another one has it.  Cancel: the lock is not held.
- * Returns: 0; -ECANCELED; -EDEADLK: the caller has it already; the second one -ETIMEDOUT: not
- *          taken until deadline, on kc_now's clock; -EINVAL: m is NULL.
+ * Returns: 0; -ECANCELED; -EDEADLK: the caller has it already, or the wait would close a cycle,
+ *          see above; the second one -ETIMEDOUT: not taken until deadline, on kc_now's clock;
+ *          -EINVAL: m is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_mutex_lock(kc_mutex_t *m);
 KC_API KC_WARN_UNUSED int kc_mutex_lock_until(kc_mutex_t *m, kc_time_t deadline);
 
-/* The same, whether or not the job is cancelled. To have it already is bad use.
+/* The same, whether or not the job is cancelled. To have it already is bad use; so is a wait that
+ * closes a cycle, where that is found.
  * Context: anywhere.  Suspends: if another one has it.  Cancel: not looked at. */
 KC_API void kc_mutex_lock_nocancel(kc_mutex_t *m);
 
@@ -99,8 +110,8 @@ typedef struct {
  * so one who reads already must not ask again.
  *
  * Context: anywhere.  Suspends: if it is not free for this.  Cancel: the lock is not held.
- * Returns: 0; -ECANCELED; -EDEADLK: the caller has it to write already; the last two -ETIMEDOUT:
- *          not taken until deadline; -EINVAL: l is NULL.
+ * Returns: 0; -ECANCELED; -EDEADLK: the caller has it to write already, or the wait would close a
+ *          cycle, see above; the last two -ETIMEDOUT: not taken until deadline; -EINVAL: l is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_rwlock_rdlock(kc_rwlock_t *l);
 KC_API KC_WARN_UNUSED int kc_rwlock_wrlock(kc_rwlock_t *l);

@@ -20,6 +20,7 @@
  *              word                                   else a failure would be taken for a 0
  */
 #include "base/os.h"
+#include "flow/cycle.h"
 #include "flow/job.h"
 #include "flow/signal.h"
 
@@ -593,6 +594,7 @@ const struct kc_task_host kc__task_host = {
     .ended = task_ended,
     .message = task_message,
     .move = kc__wait_move,
+    .leave = kc__cycle_leave,
     .joins = kc__wait_joins,
     .open = kc__roots_open,
     .close = kc__roots_close,

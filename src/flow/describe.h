@@ -35,7 +35,7 @@ void kc__text_add_wait(kc_text_t *t, kc_wait_kind_t kind, const void *object);
 /* There is more to say of it than its kind. */
 bool kc__wait_has_object(kc_wait_kind_t kind);
 
-/* Who has the lock for which a wait of this kind waits; 0: nobody, or it is no lock of one owner. */
+/* Who has the lock that a wait of this kind is for; 0: nobody, or it is no lock of one owner. */
 uint64_t kc__wait_owner(kc_wait_kind_t kind, const void *object);
 
 #endif

@@ -51,6 +51,7 @@
 
 #include "base/lock.h"
 #include "base/os.h"
+#include "flow/cycle.h"
 #include "flow/root.h"
 #include "flow/turn.h"
 
@@ -730,21 +731,31 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
                              KC_WORD_DONE_CANCELLED);
 }
 
-KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
+KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
 {
-    for (;;) {
-        kc_wait_t w;
-        uint64_t seen = kc__word_seen(&j->task);
-        if ((seen & KC_WORD_COUNT) == 1)
-            return;
-        kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
-        j->task.wait = &w; /* before anybody can see DRAIN */
-        do
-            if ((seen & KC_WORD_COUNT) == 1) {
-                j->task.wait = NULL;
-                return;
-            }
-        while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_DRAIN));
-        (void)kc__wait_commit(&w, KC_FOREVER);
+    kc_wait_t w;
+    uint64_t seen = kc__word_seen(&j->task);
+
+    if ((seen & KC_WORD_COUNT) == 1)
+        return false;
+    kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
+    j->task.wait = &w; /* before anybody can see DRAIN */
+    do
+        if ((seen & KC_WORD_COUNT) == 1) {
+            j->task.wait = NULL;
+            return false;
+        }
+    while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_DRAIN));
+    (void)kc__wait_commit(&w, KC_FOREVER);
+    return true;
+}
+
+void kc__job_drain_children(kc_job_t *j)
+{
+    if (kc_unlikely(kc__worker_cares(kc__worker(), KC_CARE_CYCLES))) {
+        kc__cycle_drain(j);
+        return;
     }
+    while (kc__job_drain_once(j))
+        ;
 }

@@ -376,6 +376,9 @@ void kc__job_unshield(kc_job_t *j);
 /* The caller, j's body, waits until it alone is left in the count. */
 void kc__job_drain_children(kc_job_t *j);
 
+/* The same, but once: false: it is; true: it was, and may have got others since. */
+bool kc__job_drain_once(kc_job_t *j);
+
 KC_INLINE void kc__job_drain(kc_job_t *j)
 {
     if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1)

@@ -39,7 +39,7 @@ static pthread_mutex_t old_lock = PTHREAD_MUTEX_INITIALIZER;
 static kc_sched_t *old_scheds; /* L(old_lock) */
 enum {
     ALL_FLAGS = KC_SCHED_VIRTUAL_TIME | KC_SCHED_REPORT_OVERFLOW | KC_SCHED_MAIN_WORKS |
-                KC_SCHED_DUMP_ON_SIGQUIT
+                KC_SCHED_DUMP_ON_SIGQUIT | KC_SCHED_FIND_DEADLOCKS
 };
 
 kc_time_t kc_now(void)
@@ -227,6 +227,10 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->main->moved, KC_SPREAD_AWAY);
     if (s->random != 0)
         kc_or_relaxed(&s->main->care, KC_CARE_ORACLE);
+    for (int i = 0; s->flags & KC_SCHED_FIND_DEADLOCKS && i < s->workers; i++)
+        kc_or_relaxed(&s->worker[i]->care, KC_CARE_CYCLES);
+    if (s->virtual_time || (s->flags & KC_SCHED_FIND_DEADLOCKS))
+        kc_or_relaxed(&s->main->care, KC_CARE_CYCLES);
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
     s->hub = kc__hub_new(s);
     if (s->hub && kc__task_host.open(s) == 0)

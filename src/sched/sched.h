@@ -97,6 +97,8 @@ struct kc_task_host {
     /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
+    int (*leave)(kc_thread_t *t, kcoro_t *co); /* CARE_CYCLES: the caller waits, as by
+                                         kc__worker_leave, unless that would be for ever */
     bool (*joins)(const kcoro_t *co); /* co, at rest on this thread, waits for other jobs    */
     int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
     void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
@@ -155,7 +157,8 @@ enum {
     KC_CARE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
     KC_CARE_NO_STACK = 32, /* there was none just now (lack.c)    */
     KC_CARE_OFFERS = 64,   /* others have offered it tasks        */
-    KC_CARE_ASKED = 128    /* another one has gone to sleep, and would take who may migrate */
+    KC_CARE_ASKED = 128,   /* another one has gone to sleep, and would take who may migrate */
+    KC_CARE_CYCLES = 256   /* jobs that wait for each other are to be found (E4)             */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */

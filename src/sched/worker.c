@@ -361,6 +361,8 @@ KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
 
 static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
 {
+    if (kc_unlikely(kc__worker_cares(t->worker, KC_CARE_CYCLES)))
+        return kc__task_host.leave(t, co);
     return leave(t, co);
 }
 
