@@ -34,8 +34,8 @@ typedef enum {
 } kc_event_kind_t;
 
 typedef struct {
-    int64_t at;           /* on kc__os_now's clock                     */
-    uintptr_t job, other; /* addresses: the file's numbers come later  */
+    int64_t at;          /* on kc__os_now's clock                     */
+    uint64_t job, other; /* numbers of jobs; 0: none                  */
     uint8_t kind, state, by, named;
     int32_t value;
 } kc_record_t;

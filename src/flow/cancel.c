@@ -261,11 +261,12 @@ static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t b
     if (kc__job_flags(j) & KC_JOB_ROOT)
         return;
     if (by == KC_BY_REQUEST) {
+        const kc_job_t *from = kc__job_current();
         kc__count(s, KC_COUNT_CANCELLATIONS);
-        KC_TRACE(s, .kind = KC_EVENT_CANCEL_REQ, .at = at, .job = (uintptr_t)j, .value = reason,
-                 .other = (uintptr_t)kc__job_current());
+        KC_TRACE(s, .kind = KC_EVENT_CANCEL_REQ, .at = at, .job = kc__job_number(j),
+                 .value = reason, .other = from ? kc__job_number(from) : 0);
     }
-    KC_TRACE(s, .kind = KC_EVENT_STATE, .at = at, .job = (uintptr_t)j, .value = reason,
+    KC_TRACE(s, .kind = KC_EVENT_STATE, .at = at, .job = kc__job_number(j), .value = reason,
              .state = KC_JOB_CANCELLING, .by = (uint8_t)by);
 }
 

@@ -239,8 +239,8 @@ void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind
     kc_job_ext_t *ext = kc__job_ext_of(j);
     bool top = kc__job_flags(j->parent) & KC_JOB_ROOT;
     kc_record_t e = { .at = at,
-                      .job = (uintptr_t)j,
-                      .other = top ? 0 : (uintptr_t)j->parent,
+                      .job = kc__job_number(j),
+                      .other = top ? 0 : kc__job_number(j->parent),
                       .kind = (uint8_t)kind,
                       .value = (int32_t)kc__job_flags(j),
                       .state = kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING
@@ -482,7 +482,7 @@ KC_INLINE void tell_end(kc_job_t *j, uint64_t done)
         kc__count(s, KC_COUNT_COMPLETED);
     else
         kc__count(s, failed ? KC_COUNT_FAILED : KC_COUNT_CANCELLED);
-    KC_TRACE(s, .kind = KC_EVENT_FINALIZE, .job = (uintptr_t)j, .value = kc__job_result(j),
+    KC_TRACE(s, .kind = KC_EVENT_FINALIZE, .job = kc__job_number(j), .value = kc__job_result(j),
              .other = (uint32_t)j->reason,
              .state = failed      ? KC_JOB_FAILED
                       : cancelled ? KC_JOB_CANCELLED
@@ -492,8 +492,8 @@ KC_INLINE void tell_end(kc_job_t *j, uint64_t done)
 /* The same, of one who has waited for j: co, which does not run yet; NULL: a plain thread. */
 static KC_NOINLINE void record_wake(kc_job_t *j, const kcoro_t *co)
 {
-    KC_TRACE(kc__job_sched(j), .kind = KC_EVENT_WAIT_WAKE, .job = (uintptr_t)j,
-             .other = co ? (uintptr_t)co->task : 0);
+    KC_TRACE(kc__job_sched(j), .kind = KC_EVENT_WAIT_WAKE, .job = kc__job_number(j),
+             .other = co ? kc__job_number(kc__job_of(co->task)) : 0);
 }
 
 /* One whose parent is in another scheduler has left it: the hold on that is over when all has

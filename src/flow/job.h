@@ -113,7 +113,7 @@ KC_INLINE uint32_t kc__job_flags(const kc_job_t *j)
 /* The one number of a job, in all that users see: kc_job_id. */
 KC_INLINE uint64_t kc__job_number(const kc_job_t *j)
 {
-    return kc_load_relaxed(kc__block_number(&j->task.block));
+    return kc__task_number(&j->task);
 }
 
 KC_INLINE bool kc__job_stopped(const kc_job_t *j)

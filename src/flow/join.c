@@ -56,8 +56,8 @@ KC_INLINE bool enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w)
     kc__job_unlock_to(j, word | (waits ? KC_WORD_WAITERS : 0));
     if (waits) {
         kc__count_on(t->worker, s, KC_COUNT_WAITS);
-        KC_TRACE(s, .kind = KC_EVENT_WAIT_REGISTER, .at = at, .job = (uintptr_t)j,
-                 .other = w->co ? (uintptr_t)w->co->task : 0);
+        KC_TRACE(s, .kind = KC_EVENT_WAIT_REGISTER, .at = at, .job = kc__job_number(j),
+                 .other = w->co ? kc__job_number(kc__job_of(w->co->task)) : 0);
     }
     return waits;
 }

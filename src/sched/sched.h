@@ -366,12 +366,18 @@ KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
     return kc_load_relaxed(&w->turns) + 1;
 }
 
+/* The number of the job that it is. */
+KC_INLINE uint64_t kc__task_number(const kc_task_t *task)
+{
+    return kc_load_relaxed(kc__block_number(&task->block));
+}
+
 /* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
 KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)))
-        KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? (uintptr_t)co->task : 0);
+        KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? kc__task_number(co->task) : 0);
 }
 
 /* The same, and that is a turn. */

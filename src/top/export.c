@@ -3,14 +3,14 @@
  * export.c - the file of a trace: all lanes merged by time, as JSON for Chrome and Perfetto.
  *
  * WHAT     Each lane is in order of time, so the next event is the earliest of all lanes' next. A
- *          table of the jobs that live at that time gives each a number; an address that comes
- *          again after its job has ended is another job. The memory is one chunk for each lane, a
- *          word for each chunk, and the table.
+ *          table has the jobs that live at that time, by number. The memory is one chunk for each
+ *          lane, a word for each chunk, and the table.
  *
  * SHAPE    a job       "b" ... "e", cat "job", id: its number; a track of its own
  *          a thread    "B" ... "E", cat "run": which job it runs; a scope's time is its job's
  *          an event    "i", cat "event", name: JOB_CREATE...
- *          an arrow    "s" at the wake or cancel, "f" where the job runs next; cat "flow"
+ *          an arrow    "B", "s", "E" at the wake or cancel, "f" where the job runs next, after its
+ *                      "B"; cat "flow"
  *          The end closes what is open.
  *
  * RULES    R1 a job's "b" comes before all that names it, its "e" after: an event about a job that
@@ -19,6 +19,12 @@
  *          R2 What was there before the trace began is in the table from the start, but hidden:
  *             the walk that has found it took its time, and may have met some that were created
  *             meanwhile. It gets its "b" when an event names it or one below it, or at the end.
+ *          R3 Readers match the two ends of an arrow by id, category and name, and tie each to the
+ *             innermost slice of its thread that is open at that time. A wake may come from where
+ *             no job runs: so each arrow begins in a slice of its own, of no length, named as the
+ *             arrow. Both ends are written when the second is known: no arrow leads nowhere, as of
+ *             a job that was cancelled and never ran again. So lines are not in order of time;
+ *             readers sort them, and keep those of one time in the order of the file.
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -32,11 +38,16 @@
 /* ---- jobs that live ------------------------------------------------------------------------- */
 
 typedef struct {
-    uintptr_t key;       /* its address; 0: this place is free      */
-    uint64_t id, parent; /* parent 0: nobody's child                */
-    uintptr_t above;     /* the address of its parent; 0: nobody's  */
-    uintptr_t below;     /* while it is shown: who asked for it     */
-    uint64_t arrow;      /* leads to where it runs next; 0: none    */
+    const char *name; /* NULL: there is none */
+    unsigned lane;    /* where it begins, and when */
+    int64_t at;
+} arrow_t;
+
+typedef struct {
+    uint64_t id;    /* its number; 0: this place is free        */
+    uint64_t above; /* its parent's; 0: nobody's child          */
+    uint64_t below; /* while it is shown: who asked for it      */
+    arrow_t arrow;  /* leads to where it runs next              */
     uint32_t flags;
     uint8_t state;
     bool hidden; /* it was there before, and has no "b" yet */
@@ -49,12 +60,12 @@ typedef struct {
     FILE *out;
     entry_t *table; /* open addressing, a power of two */
     size_t size, used;
-    uint64_t last_id, last_arrow;
+    uint64_t last_arrow;
     struct {
         uint32_t chunk, at, count; /* the chunk that is being read; the next slot; slots there */
         kc_record_t *events;
-        bool open; /* a "B" is open                                                           */
-        uintptr_t ran;  /* the job that ran when the trace began, until a RUN is seen; 0: none */
+        bool open;    /* a "B" is open                                                           */
+        uint64_t ran; /* the job that ran when the trace began, until a RUN is seen; 0: none */
         int64_t ran_at; /* it was seen to run at that time                                     */
     } lane[KC_MAX_WORKERS + KC_LANES_MORE];
     unsigned lanes;
@@ -62,17 +73,17 @@ typedef struct {
     uint32_t *slots;
 } export_t;
 
-static size_t place(const export_t *x, uintptr_t key)
+static size_t place(const export_t *x, uint64_t id)
 {
-    return (size_t)((key / KC_BLOCK_SIZE) * 0x9e3779b97f4a7c15u >> 20) & (x->size - 1);
+    return (size_t)(id * 0x9e3779b97f4a7c15u >> 20) & (x->size - 1);
 }
 
-static entry_t *lookup(export_t *x, uintptr_t key)
+static entry_t *lookup(export_t *x, uint64_t id)
 {
-    for (size_t i = place(x, key); key && x->size; i = (i + 1) & (x->size - 1)) {
-        if (x->table[i].key == key)
+    for (size_t i = place(x, id); id && x->size; i = (i + 1) & (x->size - 1)) {
+        if (x->table[i].id == id)
             return &x->table[i];
-        if (x->table[i].key == 0)
+        if (x->table[i].id == 0)
             break;
     }
     return NULL;
@@ -80,9 +91,9 @@ static entry_t *lookup(export_t *x, uintptr_t key)
 
 static void put(export_t *x, const entry_t *e)
 {
-    size_t i = place(x, e->key);
+    size_t i = place(x, e->id);
 
-    while (x->table[i].key)
+    while (x->table[i].id)
         i = (i + 1) & (x->size - 1);
     x->table[i] = *e;
 }
@@ -101,7 +112,7 @@ static bool make_room(export_t *x)
     }
     x->size = before ? before * 2 : 256;
     for (size_t i = 0; i < before; i++)
-        if (old[i].key)
+        if (old[i].id)
             put(x, &old[i]);
     kc__free(old);
     return true;
@@ -113,14 +124,14 @@ static void take_out(export_t *x, entry_t *e)
     size_t hole = (size_t)(e - x->table), mask = x->size - 1;
 
     x->used--;
-    for (size_t i = (hole + 1) & mask; x->table[i].key; i = (i + 1) & mask) {
-        size_t home = place(x, x->table[i].key);
+    for (size_t i = (hole + 1) & mask; x->table[i].id; i = (i + 1) & mask) {
+        size_t home = place(x, x->table[i].id);
         if (((i - home) & mask) < ((i - hole) & mask))
             continue;
         x->table[hole] = x->table[i];
         hole = i;
     }
-    x->table[hole].key = 0;
+    x->table[hole].id = 0;
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -212,13 +223,11 @@ static void end_job(export_t *x, const entry_t *j, unsigned lane, int64_t at)
 static void begin_job(export_t *x, entry_t *j, const entry_t *parent, unsigned lane, int64_t at)
 {
     j->hidden = false;
-    j->id = ++x->last_id;
-    j->parent = parent ? parent->id : 0;
     begin(x, "b", lane, at);
     fprintf(x->out, ",\"cat\":\"job\",\"id\":%" PRIu64, j->id);
     put_name(x, j);
-    fprintf(x->out, ",\"args\":{\"parent\":%" PRIu64 ",\"state\":\"%s\"}}", j->parent,
-            state_name(j->state));
+    fprintf(x->out, ",\"args\":{\"parent\":%" PRIu64 ",\"state\":\"%s\"}}",
+            parent ? parent->id : 0, state_name(j->state));
 }
 
 /* R2: j gets its "b", and before it those above it that have none. */
@@ -227,14 +236,14 @@ static void show(export_t *x, entry_t *j)
     entry_t *up;
 
     for (j->below = 0; (up = lookup(x, j->above)) != NULL && up->hidden; j = up)
-        up->below = j->key;
+        up->below = j->id;
     for (; j; j = lookup(x, j->below))
         begin_job(x, j, lookup(x, j->above), x->lanes - 1, x->trace->began);
 }
 
-static entry_t *find(export_t *x, uintptr_t key)
+static entry_t *find(export_t *x, uint64_t id)
 {
-    entry_t *j = lookup(x, key);
+    entry_t *j = lookup(x, id);
 
     if (j && j->hidden)
         show(x, j);
@@ -246,9 +255,7 @@ static entry_t *find(export_t *x, uintptr_t key)
 /* A job enters the table. NULL: no memory. */
 static entry_t *add(export_t *x, const kc_record_t *e, const char *name, bool hidden)
 {
-    entry_t j = {
-        .key = e->job, .above = e->other, .flags = (uint32_t)e->value, .hidden = hidden
-    };
+    entry_t j = { .id = e->job, .above = e->other, .flags = (uint32_t)e->value, .hidden = hidden };
 
     j.state = e->state;
     if (!make_room(x)) {
@@ -264,23 +271,20 @@ static entry_t *add(export_t *x, const kc_record_t *e, const char *name, bool hi
 
 static void create(export_t *x, const kc_record_t *e, unsigned lane, const char *name)
 {
-    entry_t *old = lookup(x, e->job);
+    entry_t *hidden = lookup(x, e->job);
 
-    if (old && !old->hidden) { /* its end was dropped */
-        end_job(x, old, lane, e->at);
-        fputs("}}", x->out);
-    }
-    if (old) /* hidden: it is the same one */
-        take_out(x, old);
+    if (hidden) /* the walk has met it too */
+        take_out(x, hidden);
     entry_t *j = add(x, e, name, false);
     if (!j)
         return;
-    begin_job(x, j, find(x, e->other), lane, e->at);
+    const entry_t *parent = find(x, e->other);
+    begin_job(x, j, parent, lane, e->at);
     begin_instant(x, e, lane, "JOB_CREATE", j->id);
     fprintf(x->out, "}}");
-    if (j->parent) {
+    if (parent) {
         begin_instant(x, e, lane, "JOB_CHILD_ATTACH", j->id);
-        fprintf(x->out, ",\"parent\":%" PRIu64 "}}", j->parent);
+        fprintf(x->out, ",\"parent\":%" PRIu64 "}}", parent->id);
     }
 }
 
@@ -316,13 +320,32 @@ static void state(export_t *x, const kc_record_t *e, unsigned lane)
 }
 
 /* An arrow from here to where j runs next. */
-static void shoot(export_t *x, const kc_record_t *e, unsigned lane, entry_t *j, const char *name)
+static void shoot(const kc_record_t *e, unsigned lane, entry_t *j, const char *name)
 {
-    if (!j)
+    if (j)
+        j->arrow = (arrow_t){ .name = name, .lane = lane, .at = e->at };
+}
+
+static void put_arrow_end(export_t *x, const char *ph, unsigned lane, int64_t at, const char *name)
+{
+    begin(x, ph, lane, at);
+    fprintf(x->out, ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%" PRIu64, name, x->last_arrow);
+}
+
+/* R3: the arrow ends in the slice that was begun just now. */
+static void hit(export_t *x, const arrow_t *arrow, unsigned lane, int64_t at)
+{
+    if (!arrow->name)
         return;
-    j->arrow = ++x->last_arrow;
-    begin(x, "s", lane, e->at);
-    fprintf(x->out, ",\"cat\":\"flow\",\"name\":\"%s\",\"id\":%" PRIu64 "}", name, j->arrow);
+    x->last_arrow++;
+    begin(x, "B", arrow->lane, arrow->at);
+    fprintf(x->out, ",\"cat\":\"flow\",\"name\":\"%s\"}", arrow->name);
+    put_arrow_end(x, "s", arrow->lane, arrow->at, arrow->name);
+    fputc('}', x->out);
+    begin(x, "E", arrow->lane, arrow->at);
+    fputc('}', x->out);
+    put_arrow_end(x, "f", lane, at, arrow->name);
+    fputs(",\"bp\":\"e\"}", x->out);
 }
 
 static void wait_or_cancel(export_t *x, const kc_record_t *e, unsigned lane)
@@ -340,9 +363,9 @@ static void wait_or_cancel(export_t *x, const kc_record_t *e, unsigned lane)
         fprintf(x->out, ",\"reason\":%d", e->value);
     fputs("}}", x->out);
     if (cancel)
-        shoot(x, e, lane, j, "cancel");
+        shoot(e, lane, j, "cancel");
     else if (e->kind == KC_EVENT_WAIT_WAKE)
-        shoot(x, e, lane, other, "wake");
+        shoot(e, lane, other, "wake");
 }
 
 static void stop_running(export_t *x, unsigned lane, int64_t at)
@@ -355,7 +378,7 @@ static void stop_running(export_t *x, unsigned lane, int64_t at)
 }
 
 /* The thread of this lane runs the body of job; 0: none. */
-static void run(export_t *x, uintptr_t job, unsigned lane, int64_t at)
+static void run(export_t *x, uint64_t job, unsigned lane, int64_t at)
 {
     entry_t *j = find(x, job);
 
@@ -364,29 +387,25 @@ static void run(export_t *x, uintptr_t job, unsigned lane, int64_t at)
         return;
     if (!j && add(x, &(kc_record_t){ .job = job }, NULL, true))
         j = find(x, job); /* it was there before, and has run before the walk came to it */
-    uint64_t arrow = j ? j->arrow : 0;
+    arrow_t none = { 0 }, arrow = j ? j->arrow : none;
     if (j)
-        j->arrow = 0;
+        j->arrow = none;
     for (entry_t *up; j && (j->flags & KC_JOB_SCOPE) && (up = find(x, j->above)); j = up) {
-        arrow = up->arrow ? up->arrow : arrow;
-        up->arrow = 0;
+        arrow = up->arrow.name ? up->arrow : arrow;
+        up->arrow = none;
     }
     begin(x, "B", lane, at);
     fputs(",\"cat\":\"run\"", x->out);
     put_name(x, j);
     fprintf(x->out, ",\"args\":{\"job\":%" PRIu64 "}}", j ? j->id : 0);
     x->lane[lane].open = true;
-    if (arrow) {
-        begin(x, "f", lane, at);
-        fprintf(x->out, ",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"arrow\",\"id\":%" PRIu64 "}",
-                arrow);
-    }
+    hit(x, &arrow, lane, at);
 }
 
 /* This lane's first RUN, of `next`, or the end: what was found running had run from the start. */
-static void ran_before(export_t *x, unsigned lane, uintptr_t next, int64_t at)
+static void ran_before(export_t *x, unsigned lane, uint64_t next, int64_t at)
 {
-    uintptr_t job = x->lane[lane].ran;
+    uint64_t job = x->lane[lane].ran;
 
     x->lane[lane].ran = 0;
     if (job && job != next && at > x->lane[lane].ran_at && lookup(x, job))
@@ -553,10 +572,10 @@ static void put_end(export_t *x)
         stop_running(x, i, at);
     }
     for (size_t i = 0; i < x->size; i++)
-        if (x->table[i].key)
-            (void)find(x, x->table[i].key);
+        if (x->table[i].id)
+            (void)find(x, x->table[i].id);
     for (size_t i = 0; i < x->size; i++)
-        if (x->table[i].key) {
+        if (x->table[i].id) {
             end_job(x, &x->table[i], x->lanes - 1, at);
             fputs("}}", x->out);
         }

@@ -4,8 +4,7 @@
  *
  * WHAT     Threads record into their lanes (base/trace.h). Whoever fills one writes it to a file
  *          without a name, the spill, as one chunk. Stop takes the recorder away, empties the
- *          lanes, and makes the real file of all chunks, in order of time (export.c): only then is
- *          it known which of two jobs at one address an event is about.
+ *          lanes, and makes the real file of all chunks, in order of time (export.c).
  *
  * SHAPE    spill:  chunk 0 | chunk 1 | ...     chunk: header | up to 2 047 slots
  *          The header is written last: a chunk that did not fit is empty, and counted as dropped.
@@ -14,8 +13,8 @@
  *          T1  start: recorder  store_release  sched/sched.c H4    the recorder
  *          Stop needs none: the lock of each lane (base/lock.h) says whether it is on.
  *
- * WHY NOT  JSON at once: numbers for jobs need the order of all threads' events, so a table that
- *          all of them share. A number in the job: its block is full.
+ * WHY NOT  JSON at once: it is five times as long, and what was there before the trace, and what
+ *          arrows lead where, is known only later.
  */
 #define _GNU_SOURCE
 #include "top/trace.h"
@@ -233,7 +232,7 @@ static void present(kc_job_t *j, unsigned depth, bool leaf, void *arg)
         return; /* it has ended; else its end is recorded, as it comes after this lock */
     kc__job_record(s, j, 0, KC_EVENT_PRESENT);
     if (runs)
-        KC_TRACE(s, .kind = KC_EVENT_RUNS, .job = (uintptr_t)j,
+        KC_TRACE(s, .kind = KC_EVENT_RUNS, .job = kc__job_number(j),
                  .value = w->index == KC_MAIN ? s->workers : w->index);
 }
 

@@ -4,10 +4,10 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "trace_kit.h"
 
 #include <kcoro/kcoro.h>
 
-#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -284,159 +284,7 @@ TEST_ABORTS(metrics_of_null_abort_and_name_the_rule, "E1")
     kc_metrics(NULL, &m);
 }
 
-/* ---- a strict reader of JSON ---------------------------------------------------------------- */
-
-/* Not strspn, of which AddressSanitizer's takes the length of the whole text each time. */
-static const char *spaces(const char *p)
-{
-    while (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n')
-        p++;
-    return p;
-}
-
-static const char *digits(const char *p)
-{
-    while (isdigit((unsigned char)*p))
-        p++;
-    return p;
-}
-
-static const char *string(const char *p)
-{
-    CHECK_EQ(*p++, '"');
-    while (*p != '"') {
-        CHECK_GE((unsigned char)*p, 0x20);
-        if (*p == '\\' && p[1] == 'u') {
-            for (int i = 2; i < 6; i++)
-                CHECK(isxdigit((unsigned char)p[i]));
-            p += 6;
-        } else if (*p == '\\') {
-            CHECK(p[1] && strchr("\"\\/bfnrt", p[1]));
-            p += 2;
-        } else {
-            p++;
-        }
-    }
-    return p + 1;
-}
-
-static const char *number(const char *p)
-{
-    p += *p == '-';
-    CHECK(isdigit((unsigned char)*p));
-    p = *p == '0' ? p + 1 : digits(p);
-    if (*p == '.') {
-        CHECK(isdigit((unsigned char)p[1]));
-        p = digits(p + 1);
-    }
-    return p;
-}
-
-static const char *value(const char *p)
-{
-    p = spaces(p);
-    if (*p == '"')
-        return string(p);
-    if (*p != '{' && *p != '[')
-        return number(p);
-    char open = *p, close = open == '{' ? '}' : ']';
-    p = spaces(p + 1);
-    while (*p != close) {
-        if (open == '{') {
-            p = spaces(string(p));
-            CHECK_EQ(*p++, ':');
-        }
-        p = spaces(value(p));
-        if (*p == close)
-            break;
-        CHECK_EQ(*p++, ',');
-        p = spaces(p);
-        CHECK_NE(*p, close);
-    }
-    return p + 1;
-}
-
-/* ---- what a trace must be ------------------------------------------------------------------- */
-
-enum { MAX_IDS = 1 << 20 };
-
-struct seen {
-    uint64_t jobs, finalized, runs, arrows, dropped;
-    char *text;
-    bool *open; /* by number of a job: "b" without "e" */
-};
-
-static long long field(const char *line, const char *name)
-{
-    const char *at = strstr(line, name);
-
-    CHECK(at);
-    return strtoll(at + strlen(name), NULL, 10);
-}
-
-static bool has(const char *line, const char *what)
-{
-    return strstr(line, what) != NULL;
-}
-
-static void check_line(struct seen *seen, const char *line, int *depth)
-{
-    char ph = strstr(line, "\"ph\":\"")[6];
-    long long tid = field(line, "\"tid\":");
-
-    CHECK_EQ(field(line, "\"pid\":"), 1);
-    CHECK(tid >= 0 && tid <= KC_MAX_WORKERS + 3);
-    if (ph == 'b') {
-        long long id = field(line, "\"id\":"), parent = field(line, "\"parent\":");
-        CHECK(id > 0 && id < MAX_IDS && !seen->open[id]);
-        CHECK(parent == 0 || seen->open[parent]); /* a parent is there before and after */
-        seen->open[id] = true;
-        seen->jobs++;
-    } else if (ph == 'e') {
-        long long id = field(line, "\"id\":");
-        CHECK(seen->open[id]);
-        seen->open[id] = false;
-    } else if (ph == 'B') {
-        CHECK_EQ(depth[tid]++, 0);
-        CHECK(seen->open[field(line, "\"job\":")]);
-        seen->runs++;
-    } else if (ph == 'E') {
-        CHECK_EQ(--depth[tid], 0);
-    } else if (ph == 'i') {
-        long long job = field(line, "\"job\":");
-        CHECK(job == 0 || seen->open[job]);
-        seen->finalized += has(line, "JOB_FINALIZE");
-    } else {
-        CHECK(ph == 'M' || ph == 's' || ph == 'f');
-        seen->arrows += ph == 'f';
-    }
-}
-
-/* Reads the file and checks it. The caller frees the text. */
-static struct seen check_trace(const char *path)
-{
-    struct seen seen = { .open = calloc(MAX_IDS, sizeof(bool)) };
-    int depth[KC_MAX_WORKERS + 4] = { 0 };
-    FILE *f = fopen(path, "r");
-    size_t size = 0;
-
-    CHECK(f && seen.open);
-    CHECK_GT(getdelim(&seen.text, &size, 0, f), 0);
-    fclose(f);
-    CHECK_EQ(*spaces(value(seen.text)), 0);
-    char *copy = strdup(seen.text);
-    for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n"))
-        if (strncmp(line, "{\"ph\"", 5) == 0)
-            check_line(&seen, line, depth);
-    free(copy);
-    for (int i = 0; i < MAX_IDS; i++)
-        CHECK(!seen.open[i]);
-    for (int i = 0; i < KC_MAX_WORKERS + 4; i++)
-        CHECK_EQ(depth[i], 0);
-    seen.dropped = (uint64_t)field(seen.text, "\"dropped\":");
-    free(seen.open);
-    return seen;
-}
+/* ---- E3: traces ----------------------------------------------------------------------------- */
 
 static const char *file(void)
 {
@@ -445,8 +293,6 @@ static const char *file(void)
     snprintf(path, sizeof path, "/tmp/kcoro-trace-%d.json", (int)getpid());
     return path;
 }
-
-/* ---- E3: traces ----------------------------------------------------------------------------- */
 
 TEST(a_trace_is_valid_json_with_every_job_from_create_to_end)
 {
@@ -475,6 +321,121 @@ TEST(a_trace_is_valid_json_with_every_job_from_create_to_end)
             unlink(file());
             CHECK_EQ(kc_sched_destroy(s), 0);
         }
+}
+
+/* ---- E4: arrows and numbers ----------------------------------------------------------------- */
+
+static kc_job_t *target;
+static _Atomic(kcoro_t *) parked;
+
+static int parks(void *arg)
+{
+    (void)arg;
+    atomic_store(&parked, kcoro_current());
+    kcoro_park();
+    return kc_check();
+}
+
+/* Until a job of parks waits: a cancel from now on wakes it. */
+static void wait_until_parked(void)
+{
+    while (!atomic_load(&parked) || kcoro_state(atomic_load(&parked)) != KCORO_PARKED) {
+        CHECK_EQ(kc_yield(), 0);
+        sched_yield();
+    }
+}
+
+static int joins_target(void *arg)
+{
+    (void)arg;
+    return kc_job_join(target) == -EINTR ? 0 : 1;
+}
+
+static int waits_and_is_cancelled(void *arg)
+{
+    kc_job_t *never;
+
+    (void)arg;
+    atomic_store(&parked, NULL);
+    CHECK_EQ(kc_launch_job(parks, NULL, &(kc_launch_opts_t){ .name = "target" }, &target), 0);
+    CHECK_EQ(kc_launch_job(joins_target, NULL, &(kc_launch_opts_t){ .name = "joiner" }, NULL), 0);
+    while (metrics(kc_sched_current()).waiters_registered == 0)
+        CHECK_EQ(kc_sleep(KC_US(20)), 0);
+    wait_until_parked();
+    CHECK(kc_job_cancel(target, -EINTR));
+    CHECK_EQ(kc_launch_job(sleeps, NULL, NULL, &never), 0);
+    CHECK(kc_job_cancel(never, 0)); /* maybe before it could start: no arrow leads there */
+    kc_job_release(never);
+    return 0;
+}
+
+TEST(arrows_connect_a_cancel_and_a_wake_with_where_the_job_goes_on)
+{
+    for
+        EACH_COUNT(w)
+        {
+            kc_sched_t *s = make(worker_counts[w]);
+            CHECK_EQ(kc_trace_start(s, file()), 0);
+            run(s, waits_and_is_cancelled, NULL);
+            CHECK_EQ(kc_trace_stop(s), 0);
+            struct seen seen = check_trace(file());
+            CHECK_GE(seen.arrows, 2);
+            CHECK(has(seen.text, "\"cat\":\"flow\",\"name\":\"cancel\",\"id\":"));
+            CHECK(has(seen.text, "\"cat\":\"flow\",\"name\":\"wake\",\"id\":"));
+            free(seen.text);
+            kc_job_release(target);
+            unlink(file());
+            CHECK_EQ(kc_sched_destroy(s), 0);
+        }
+}
+
+static void *cancels_from_outside(void *arg)
+{
+    CHECK(kc_job_cancel(arg, 0));
+    return NULL;
+}
+
+TEST(an_arrow_from_a_thread_that_runs_no_job_connects_too)
+{
+    kc_sched_t *s = make(1);
+    pthread_t thread;
+    kc_job_t *j;
+
+    CHECK_EQ(kc_trace_start(s, file()), 0);
+    CHECK_EQ(kc_launch_job(parks, NULL, &(kc_launch_opts_t){ .sched = s }, &j), 0);
+    wait_until_parked();
+    CHECK_EQ(pthread_create(&thread, NULL, cancels_from_outside, j), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(kc_trace_stop(s), 0);
+    struct seen seen = check_trace(file());
+    CHECK_EQ(seen.arrows, 1);
+    free(seen.text);
+    kc_job_release(j);
+    unlink(file());
+    CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST(a_job_has_its_one_number_in_a_trace)
+{
+    kc_sched_t *s = make(1);
+    char text[64];
+    kc_job_t *j;
+
+    CHECK_EQ(kc_trace_start(s, file()), 0);
+    CHECK_EQ(kc_launch_job(nothing, NULL, &(kc_launch_opts_t){ .sched = s, .name = "it" }, &j), 0);
+    CHECK_EQ(kc_sched_run(s), 0);
+    CHECK_EQ(kc_trace_stop(s), 0);
+    struct seen seen = check_trace(file());
+    snprintf(text, sizeof text, "\"id\":%llu,\"name\":\"it\"", (unsigned long long)kc_job_id(j));
+    CHECK(has(seen.text, text));
+    snprintf(text, sizeof text, "\"name\":\"it\",\"args\":{\"job\":%llu}",
+             (unsigned long long)kc_job_id(j));
+    CHECK(has(seen.text, text)); /* of the thread that runs it */
+    free(seen.text);
+    kc_job_release(j);
+    unlink(file());
+    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 TEST(names_are_escaped_and_made_valid)
