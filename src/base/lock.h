@@ -33,6 +33,7 @@
 #define KC_BASE_LOCK_H
 
 #include "base/os.h"
+#include "base/tsan.h"
 
 typedef struct {
     KC_ATOMIC(uint32_t) word; /* A */
@@ -42,14 +43,15 @@ KC_INLINE void kc__lock(kc_lock_t *l)
 {
     uint32_t seen = 0;
 
-    if (kc_likely(kc_cas_acq_rel(&l->word, &seen, 1))) /* L1 */
-        return;
-    while (kc_xchg_acquire(&l->word, 2) != 0) /* L2 */
-        kc__os_wait(&l->word, 2, INT64_MAX);
+    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &seen, 1))) /* L1 */
+        while (kc_xchg_acquire(&l->word, 2) != 0)         /* L2 */
+            kc__os_wait(&l->word, 2, INT64_MAX);
+    kc__tsan_acquire(l);
 }
 
 KC_INLINE void kc__unlock(kc_lock_t *l)
 {
+    kc__tsan_release(l);
     if (kc_likely(kc_sub_acq_rel(&l->word, 1) == 1)) /* L3 */
         return;
     kc_store_release(&l->word, 0); /* L4 */
@@ -69,10 +71,11 @@ KC_INLINE void kc__spin_lock(kc_spin_t *l)
             kc__os_back_off(&looks);
         free = 0;
     }
+    kc__tsan_acquire(l);
 }
 
-/* True: taken. */
-KC_INLINE bool kc__spin_trylock(kc_spin_t *l)
+/* True: taken, and nobody is told of it. */
+KC_INLINE bool kc__spin_trylock_untold(kc_spin_t *l)
 {
     uint32_t free = 0;
 
@@ -80,6 +83,13 @@ KC_INLINE bool kc__spin_trylock(kc_spin_t *l)
 }
 
 KC_INLINE void kc__spin_unlock(kc_spin_t *l)
+{
+    kc__tsan_release(l);
+    kc_store_release(&l->word, 0); /* L6 */
+}
+
+/* The same where there is nobody to be told of it (tsan.h). */
+KC_INLINE void kc__spin_unlock_untold(kc_spin_t *l)
 {
     kc_store_release(&l->word, 0); /* L6 */
 }

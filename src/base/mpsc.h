@@ -40,6 +40,7 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/tsan.h"
 
 typedef struct kc_mpsc_node {
     struct kc_mpsc_node *next; /* >(M1) to the consumer */
@@ -59,6 +60,7 @@ KC_INLINE bool kc__mpsc_link(kc_mpsc_t *q, kc_mpsc_node_t *newest, kc_mpsc_node_
 {
     kc_mpsc_node_t *seen = kc_load_relaxed(&q->head);
 
+    kc__tsan_release(q);
     do
         oldest->next = seen;
     while (!kc_cas_release(&q->head, &seen, newest)); /* M1 */
@@ -99,7 +101,9 @@ KC_INLINE kc_mpsc_node_t *kc__mpsc_take_all(kc_mpsc_t *q)
 {
     if (!kc_load_relaxed(&q->head))
         return NULL;
-    return kc__mpsc_reverse(kc_xchg_acquire(&q->head, NULL)); /* M2 */
+    kc_mpsc_node_t *first = kc_xchg_acquire(&q->head, NULL); /* M2 */
+    kc__tsan_acquire(q);
+    return kc__mpsc_reverse(first);
 }
 
 /* A look, which may be late; only the consumer can rely on false. */

@@ -15,6 +15,8 @@
 #define _GNU_SOURCE
 #include "base/os.h"
 
+#include "base/tsan.h"
+
 #include "base/atomic.h"
 
 #include <errno.h>
@@ -85,7 +87,12 @@ void kc__die(const char *format, ...)
 
 void *kc__alloc(size_t size)
 {
-    return fault("alloc") ? NULL : calloc(1, size);
+    if (fault("alloc"))
+        return NULL;
+    kc__tsan_hide(); /* R3 there */
+    void *p = calloc(1, size);
+    kc__tsan_show();
+    return p;
 }
 
 void *kc__alloc_aligned(size_t align, size_t size)
@@ -93,15 +100,19 @@ void *kc__alloc_aligned(size_t align, size_t size)
     if (fault("alloc"))
         return NULL;
 
+    kc__tsan_hide();
     void *p = aligned_alloc(align, kc__align_up(size, align));
     if (p)
         memset(p, 0, size);
+    kc__tsan_show();
     return p;
 }
 
 void kc__free(void *p)
 {
+    kc__tsan_hide();
     free(p);
+    kc__tsan_show();
 }
 
 static void *map(size_t size)

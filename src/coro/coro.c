@@ -49,6 +49,7 @@
 #include "coro/coro.h"
 
 #include "base/os.h"
+#include "base/tsan.h"
 #include "coro/switch.h"
 
 #include <errno.h>
@@ -93,6 +94,7 @@ __attribute__((no_sanitize("address"))) static void coro_ended(void *arg)
 {
     kcoro_t *co = arg;
 
+    kc__tsan_release(co);
     kc_store_release(&co->state, KCORO_FINISHED); /* C3 */
 }
 
@@ -117,6 +119,7 @@ KC_INLINE void tools_leave(kc_thread_t *t, kcoro_t *me, kcoro_t *to, bool last)
 
 static KC_NOINLINE int switch_with_tools(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
+    kc__tsan_acquire(to); /* of who has unparked it */
     tools_leave(t, me, to, false);
     int rc = kc__switch(&me->sp, to->sp);
     kc__tools_arrive(&me->tool);
@@ -243,6 +246,14 @@ static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc, size
     return create_failed(t, kc__stack_error(rc, size, &t->lack));
 }
 
+static KC_COLD size_t size_with_tools(kcoro_t *co, size_t size)
+{
+    kc__tsan_release(co);         /* another thread may start it */
+    if (kc__tools & KC_TOOL_ASAN) /* its frames are that much larger */
+        size = size < SIZE_MAX / 4 ? size * 4 : SIZE_MAX;
+    return size;
+}
+
 /* A CREATED coroutine, without a number, that starts with these control words. NULL, and the reason
  * is noted. */
 KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void *arg,
@@ -257,8 +268,8 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     if (stack_size == 0)
         stack_size = KC_STACK_DEFAULT;
-    if (kc_unlikely(kc__tools & KC_TOOL_ASAN)) /* its frames are that much larger */
-        stack_size = stack_size < SIZE_MAX / 4 ? stack_size * 4 : SIZE_MAX;
+    if (kc_unlikely(kc__tools & (KC_TOOL_ASAN | KC_TOOL_TSAN)))
+        stack_size = size_with_tools(co, stack_size);
     int rc = kc__stack_get(&t->stacks, stack_size, &co->stack);
     if (kc_unlikely(rc < 0))
         return no_stack(t, block, rc, stack_size);
@@ -324,6 +335,7 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
     if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* C5 */
         return false;
     kc_store_relaxed(&co->owner, t->serial);
+    kc__tsan_acquire(co);
     coro_make_frame(co);
     return true;
 }
@@ -340,6 +352,7 @@ static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task,
 {
     kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
+    kc__tsan_acquire(task);
     if (kc_likely(co != NULL)) {
         co->id = number_of(task);
         kc_store_relaxed(&co->state, KCORO_READY);
@@ -506,6 +519,7 @@ void kcoro_park(void)
     kc_store_relaxed(&me->state, KCORO_PARKED);
     if (!kc__gate_park(&me->gate)) {
         kc_store_relaxed(&me->state, KCORO_RUNNING);
+        kc__tsan_acquire(me);
         return;
     }
     if (kc_likely(to != NULL))
@@ -537,6 +551,7 @@ int kcoro_unpark(kcoro_t *co)
     live("kcoro_unpark", co);
     if (kc_load_relaxed(&co->state) == KCORO_FINISHED)
         return -EINVAL;
+    kc__tsan_release(co);
     if (kc__gate_unpark(&co->gate))
         make_ready(co);
     return 0;
@@ -568,9 +583,13 @@ void kcoro_set_name(kcoro_t *co, const char *name)
     live("kcoro_set_name", co);
 
     size_t length = name ? strnlen(name, sizeof co->name - 1) : 0;
+    kc__tsan_hide();
     if (length > 0)
         memcpy(co->name, name, length);
+    kc__tsan_show();
     co->name[length] = 0;
+    if (kc_unlikely(kc__tools))
+        kc__tools_name(&co->tool, co->name);
 }
 
 const char *kcoro_name(const kcoro_t *co)
@@ -625,6 +644,7 @@ static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
 {
     uint32_t state = kc_load_acquire(&co->state); /* C4 */
 
+    kc__tsan_acquire(co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)
         kc__usage(call, "a main coroutine lives as long as its thread (rule C2)");
     if (state == KCORO_CREATED || state == KCORO_FINISHED)

@@ -5,6 +5,7 @@
 #include "coro/sanitize.h"
 
 #include "base/os.h"
+#include "base/tsan.h"
 
 extern void __asan_unpoison_memory_region(void const volatile *p, size_t size)
     __attribute__((weak));
@@ -13,6 +14,7 @@ extern void __lsan_unregister_root_region(const void *p, size_t size) __attribut
 extern void *__tsan_get_current_fiber(void) __attribute__((weak));
 extern void *__tsan_create_fiber(unsigned flags) __attribute__((weak));
 extern void __tsan_destroy_fiber(void *fiber) __attribute__((weak));
+extern void __tsan_set_fiber_name(void *fiber, const char *name) __attribute__((weak));
 
 uint32_t kc__tools;
 
@@ -99,6 +101,7 @@ void kc__tools_thread(kc_tool_t *tool)
 void kc__tools_start(kc_tool_t *tool, void *low, size_t size)
 {
     tool->word = NULL;
+    kc__tsan_acquire(low);
     if (kc__tools & KC_TOOL_TSAN)
         tool->word = __tsan_create_fiber(0);
     if (kc__tools & KC_TOOL_LSAN)
@@ -111,6 +114,12 @@ void kc__tools_start(kc_tool_t *tool, void *low, size_t size)
     }
 }
 
+void kc__tools_name(kc_tool_t *tool, const char *name)
+{
+    if ((kc__tools & KC_TOOL_TSAN) && tool->word && __tsan_set_fiber_name)
+        __tsan_set_fiber_name(tool->word, name);
+}
+
 void kc__tools_below(void *low, size_t size)
 {
     if (kc__tools & KC_TOOL_VALGRIND)
@@ -119,6 +128,7 @@ void kc__tools_below(void *low, size_t size)
 
 void kc__tools_end(kc_tool_t *tool, void *low, size_t size)
 {
+    kc__tsan_release(low);
     if (kc__tools & KC_TOOL_TSAN)
         __tsan_destroy_fiber(tool->word);
     if (kc__tools & KC_TOOL_ASAN)

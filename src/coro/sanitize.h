@@ -13,6 +13,9 @@
  *          R2 the last switch away from a stack says so (AddressSanitizer then frees its fake
  *             frames).
  *          R3 a stack is unpoisoned before another coroutine gets it.
+ *          R4 to ThreadSanitizer a switch orders: what runs on one thread runs one after the other,
+ *             and a program that keeps jobs on one thread for that reason is right. What is handed
+ *             from thread to thread is told by base/tsan.h.
  *
  * WHY NOT  A fiber of ThreadSanitizer's kept for each stack, instead of one for each coroutine: its
  *          runtime dies as often when there are more than 255 (docs/guide/coroutines.md), and the
@@ -63,6 +66,9 @@ void kc__tools_thread(kc_tool_t *tool);
 /* A coroutine's stack, from its start to its end, both called from another stack. */
 void kc__tools_start(kc_tool_t *tool, void *low, size_t size);
 void kc__tools_end(kc_tool_t *tool, void *low, size_t size);
+
+/* What reports call it. */
+void kc__tools_name(kc_tool_t *tool, const char *name);
 
 /* Memory below the stack pointer of a stack at rest is about to be written from another stack. */
 void kc__tools_below(void *low, size_t size);

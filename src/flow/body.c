@@ -87,6 +87,7 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
         return -EBUSY;
     if (kc__job_word(j) & KC_WORD_NO_STACK)
         lacks_no_more(j);
+    kc__tsan_acquire(j);
     if (ext && ext->dispose)
         kc__dispose(ext->dispose, j->task.arg);
     /* From now on a message is no task to be started. */
@@ -189,6 +190,8 @@ static KC_NOINLINE int start_with_care(kc_task_t *task)
     }
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
+    if (kc_unlikely(kc__tools))
+        kc__tools_name(&co->tool, co->name);
     return 0;
 }
 
@@ -429,6 +432,7 @@ int kc__job_cancelled_here(kcoro_t *co)
     kc_job_t *own = kc__job_own(co);
 
     (void)kc_load_acquire(&co->task->word); /* B2 */
+    kc__tsan_acquire(co->task);
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
     if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
         kc__thread()->current == co && !shielded(co))

@@ -285,6 +285,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
     bool tells = stops && kc__news_terminate(j);
 
+    kc__tsan_release(j);
     /* The count holds j for the notice, and for the look at its parent's queue. */
     kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
     if (fresh & KC_WORD_CANCELLED) {
@@ -626,7 +627,10 @@ bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
-    return j && (kc_load_acquire(&j->task.word) & KC_WORD_STOP); /* X3 */
+    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* X3 */
+        return false;
+    kc__tsan_acquire(j);
+    return true;
 }
 
 int kc_check(void)

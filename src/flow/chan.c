@@ -51,7 +51,8 @@ int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
         return rc;
     }
     c->magic = KC_CHAN_MAGIC;
-    c->plain = !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
+    c->plain =
+        !kc__tsan() && !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
     kc_store_relaxed(&c->refs, 1);
     c->undelivered = opts->undelivered;
     c->arg = opts->arg;
@@ -102,8 +103,11 @@ void kc_chan_release(kc_chan_t *c)
     if (!c)
         return;
     kc__chan_check(c, "kc_chan_release");
-    if (kc_sub_acq_rel(&c->refs, 1) == 1) /* Q1 */
+    kc__tsan_release(c);
+    if (kc_sub_acq_rel(&c->refs, 1) == 1) { /* Q1 */
+        kc__tsan_acquire(c);
         chan_free(c);
+    }
 }
 
 size_t kc_chan_len(const kc_chan_t *c)
@@ -256,9 +260,10 @@ void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
 
 /* ---- send, receive -------------------------------------------------------------------------- */
 
-/* With the lock, which is given back: waits until somebody takes or brings the item. */
+/* With the lock, which is given back, and told if it was: waits until somebody takes or brings the
+ * item. */
 KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
-                            kc_time_t deadline)
+                            kc_time_t deadline, bool told)
 {
     kc_wait_t w;
     kc_turn_t turn;
@@ -269,7 +274,10 @@ KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, v
     turn.only = true;
     kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
     kc__wait_link(kc__chan_line(c, op), &turn.link);
-    kc__spin_unlock(&c->lock);
+    if (told)
+        kc__spin_unlock(&c->lock);
+    else
+        kc__spin_unlock_untold(&c->lock);
     int rc = kc__wait_commit_on(t, &w, deadline);
     if (kc_likely(rc == 0))
         return turn.rc;
@@ -307,7 +315,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
         kc__spin_lock(&c->lock);
         rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
         if (rc == -EAGAIN)
-            return stand_in_line(t, co, c, op, item, deadline);
+            return stand_in_line(t, co, c, op, item, deadline, true);
         kc__spin_unlock(&c->lock);
         if (kc_likely(rc == 0))
             break;
@@ -336,7 +344,7 @@ KC_INLINE bool lock_quickly(kc_thread_t *t, kc_chan_t *c, const void *item)
 
     return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
            c->magic == KC_CHAN_MAGIC && t->worker->credit != 1 &&
-           !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock(&c->lock);
+           !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
 }
 
 /* A stream: room or an item is there, and nobody in line. False: nothing was done. */
@@ -359,7 +367,7 @@ KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
         kc_store_relaxed(&b->count, op == KC_SEND ? count + 1 : count - 1);
         t->worker->credit--;
     }
-    kc__spin_unlock(&c->lock);
+    kc__spin_unlock_untold(&c->lock);
     return done;
 }
 
@@ -378,12 +386,12 @@ static KC_NOINLINE KC_AFTER_SWITCH int recv_slowly(kc_chan_t *c, void *item, kc_
 /* The same, with the lock, in a job, and nobody is there to meet. */
 static KC_NOINLINE KC_AFTER_SWITCH int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
 {
-    return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER);
+    return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER, false);
 }
 
 static KC_NOINLINE KC_AFTER_SWITCH int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
 {
-    return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER);
+    return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER, false);
 }
 
 /* With the lock: the first in a line is of this thread, waits for nothing else, and is claimed now.
@@ -414,7 +422,7 @@ KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
         if (kc_likely(turn && turn->item))
             memcpy(op == KC_SEND ? turn->item : item, op == KC_SEND ? item : turn->item,
                    sizeof(uint64_t));
-        kc__spin_unlock(&c->lock);
+        kc__spin_unlock_untold(&c->lock);
     }
     if (kc_unlikely(!turn))
         return op == KC_SEND ? send_slowly(c, item, KC_FOREVER) : recv_slowly(c, item, KC_FOREVER);

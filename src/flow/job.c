@@ -316,6 +316,7 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
         return true;
     bool halted = kc__job_lock(parent) & KC_WORD_HALT;
     int reason = kc__job_reason_below(parent);
+    kc__tsan_release(j); /* another thread may submit it */
     bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
@@ -346,7 +347,7 @@ static uint64_t outcome(const kc_job_t *j, uint64_t word)
     return KC_WORD_DONE | (word & KC_WORD_CANCELLED ? KC_WORD_DONE_CANCELLED : 0);
 }
 
-/* It ends without a failure, and none of the user's code wants to hear of it. */
+/* It ends without a failure, and nobody wants to hear of it. */
 KC_INLINE bool is_simple(const kc_job_t *j)
 {
     return j->code == 0 && !kc__job_ext_of(j);
@@ -531,6 +532,7 @@ static void job_end(kc_job_t *j, uint64_t done)
 
         KC_ASSERT(!j->children && !j->waiters); /* R1 */
         tell_end(j, done);
+        kc__job_hand_on(j, parent);
         if (kc_unlikely(ext != NULL))
             cut_off(j, ext, done);
         while (claimed) {
@@ -571,7 +573,7 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
     kc_job_t *parent = j->parent;
     uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
 
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)) ||
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_TOOLS)) ||
         (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
         is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
         !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
@@ -636,6 +638,7 @@ bool kc__job_release_not_last(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task);
 
+    kc__tsan_release(j);
     for (;;) {
         uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
         uint64_t word = count == 1 ? seen | KC_WORD_NOTICED : (seen & ~gone) - 1;
@@ -727,6 +730,7 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
     j->task.wait = NULL;
     kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_NO_RETURN);
+    kc__tsan_release(parent);
     kc__job_unlock_to(j, (word & ~(KC_WORD_BODY | KC_WORD_COUNT)) | KC_WORD_DONE |
                              KC_WORD_DONE_CANCELLED);
 }
@@ -736,13 +740,16 @@ KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
     kc_wait_t w;
     uint64_t seen = kc__word_seen(&j->task);
 
-    if ((seen & KC_WORD_COUNT) == 1)
+    if ((seen & KC_WORD_COUNT) == 1) {
+        kc__tsan_acquire(j); /* of those that have ended */
         return false;
+    }
     kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
     j->task.wait = &w; /* before anybody can see DRAIN */
     do
         if ((seen & KC_WORD_COUNT) == 1) {
             j->task.wait = NULL;
+            kc__tsan_acquire(j);
             return false;
         }
     while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_DRAIN));

@@ -261,11 +261,21 @@ KC_INLINE int kc__job_result(const kc_job_t *j)
 {
     uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
 
+    kc__tsan_acquire(j);
     if (kc_unlikely(word & KC_WORD_DONE_FAILED))
         return j->code;
     if (kc_unlikely(word & KC_WORD_DONE_CANCELLED))
         return j->reason ? j->reason : -ECANCELED;
     return 0;
+}
+
+/* j has ended: what was done in it and below comes before what follows the end of its parent. */
+KC_INLINE void kc__job_hand_on(const kc_job_t *j, const kc_job_t *parent)
+{
+    if (kc__tsan()) {
+        kc__tsan_acquire(j);
+        kc__tsan_release(parent);
+    }
 }
 
 /* Gives up the last one in the count, and ends the job. False: it is not the last. */
@@ -381,7 +391,7 @@ bool kc__job_drain_once(kc_job_t *j);
 
 KC_INLINE void kc__job_drain(kc_job_t *j)
 {
-    if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1)
+    if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1 || kc__tsan())
         kc__job_drain_children(j);
 }
 

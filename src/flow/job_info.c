@@ -37,6 +37,7 @@ kc_job_state_t kc_job_state(const kc_job_t *j)
 {
     uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* J5 */
 
+    kc__tsan_acquire(j);
     if (word & KC_WORD_DONE)
         return word & KC_WORD_DONE_FAILED      ? KC_JOB_FAILED
                : word & KC_WORD_DONE_CANCELLED ? KC_JOB_CANCELLED
@@ -50,8 +51,9 @@ int kc_job_result(const kc_job_t *j, int *code)
         return -EINVAL;
     if (!(kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
         return -EAGAIN;
+    int result = kc__job_result(j);
     if (code)
-        *code = kc__job_result(j);
+        *code = result;
     return 0;
 }
 

@@ -51,8 +51,10 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
     kc_job_ext_t *ext = kc__job_ext(j);
     ext->born = kc__sched_now(kc__job_sched(j));
     ext->dated = true;
+    kc__tsan_hide(); /* the dump may look at it on any thread */
     if (w->name)
         memcpy(ext->name, w->name, strnlen(w->name, sizeof ext->name - 1));
+    kc__tsan_show();
     ext->stack = w->stack;
     ext->grace = w->grace;
     ext->max_running = w->max_running;
@@ -424,6 +426,7 @@ void kc__group_ends(kc_job_t *j)
     kc_sched_t *s = kc__job_sched(j);
     bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_UNHELD)) == KC_JOB_PROMISE;
 
+    kc__tsan_release(j);
     kc__job_release(j, 0);
     if (held) /* last: what the release has brought must be there when main looks again */
         kc__hold_ends(s);

@@ -57,6 +57,7 @@ KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
             kc__os_back_off(&looks);
             seen = kc_load_relaxed(&l->word);
         } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_LINE_LOCK)) { /* N1 */
+            kc__tsan_acquire(l);
             return seen & ~KC_LINE_BUSY;
         }
     }
@@ -65,11 +66,13 @@ KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
 /* Gives it back, and sets the object's own bits. The last access. */
 KC_INLINE void kc__line_unlock(kc_line_t *l, uint64_t own)
 {
+    kc__tsan_release(l);
     kc_store_release(&l->word, own | (l->first ? KC_LINE_WAITS : 0)); /* N2 */
 }
 
-/* One step from `seen`, in which nobody has the lock. False: it is *seen now. */
-KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
+/* One step from `seen`, in which nobody has the lock. False: it is *seen now. Where its order is to
+ * be told (tsan.h) the caller does all with the lock instead. */
+KC_INLINE bool kc__line_step_untold(kc_line_t *l, uint64_t *seen, uint64_t word)
 {
     uint64_t found = *seen;
     bool done = kc_cas_acq_rel(&l->word, &found, word); /* N3 */
@@ -78,10 +81,22 @@ KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
     return done;
 }
 
+/* The same, told. */
+KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
+{
+    kc__tsan_release(l);
+    bool done = kc__line_step_untold(l, seen, word);
+    kc__tsan_acquire(l);
+    return done;
+}
+
 /* The word, with what was done before it became so. */
 KC_INLINE uint64_t kc__line_look(const kc_line_t *l)
 {
-    return kc_load_acquire(&l->word); /* N4 */
+    uint64_t seen = kc_load_acquire(&l->word); /* N4 */
+
+    kc__tsan_acquire(l);
+    return seen;
 }
 
 /* The word, once nobody has the lock. */

@@ -112,7 +112,7 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     int rc = kc__job_may_wait(co);
     if (kc_unlikely(rc != 0))
         return rc;
-    if (kc_unlikely(!kc__line_step(l, &seen, self))) {
+    if (kc__tsan() || kc_unlikely(!kc__line_step_untold(l, &seen, self))) {
         wait_t w;
         w.owner = self;
         kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
@@ -185,7 +185,7 @@ static void unlock(kc_line_t *l, uint64_t self, kcoro_t *co)
     uint64_t seen = self;
 
     kc__owner_counts(co, -1);
-    if (kc_unlikely(!kc__line_step(l, &seen, 0)))
+    if (kc__tsan() || kc_unlikely(!kc__line_step_untold(l, &seen, 0)))
         unlock_slowly(l);
 }
 

@@ -197,7 +197,12 @@ bool kc__roots_idle(kc_sched_t *s)
 {
     bool leave_detached = kc_load_relaxed(&s->leave_detached);
 
-    return kc__roots_are_empty(kc__root_at, s, leave_detached ? threads(s) : kc__roots_count(s));
+    int n = leave_detached ? threads(s) : kc__roots_count(s);
+    bool idle = kc__roots_are_empty(kc__root_at, s, n);
+
+    for (int i = 0; idle && kc__tsan() && i < n; i++)
+        kc__tsan_acquire(kc__root_at(s, i));
+    return idle;
 }
 
 /* A body waits in kc_suspend, for whoever may call kc_wake. It counts itself, on its own thread. */

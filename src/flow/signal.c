@@ -103,6 +103,7 @@ static kc_sigset_t trigger(kc_signal_t *s, kc_sigset_t bits)
 {
     kc_sigset_t state = kc_load_relaxed(&s->state), fired = bits & ~(state & KC_SIG_ONCE);
 
+    kc__tsan_release(&s->lock);
     kc_store_release(&s->state, state | fired); /* S1 */
     return fired;
 }
@@ -349,7 +350,10 @@ void kc_signal_release(kc_signal_t *s)
 
 kc_sigset_t kc_signal_state(const kc_signal_t *s)
 {
-    return kc_load_acquire(&kc__signal_live("kc_signal_state", s)->state); /* S2 */
+    kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_state", s)->state); /* S2 */
+
+    kc__tsan_acquire(&s->lock);
+    return state;
 }
 
 kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
@@ -357,6 +361,7 @@ kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
     kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_emit", s)->state); /* S2 */
     kc_sigset_t new = bits & ~(state & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
 
+    kc__tsan_acquire(&s->lock);
     return new ? emit(s, new, KC_SIG_NONE) : KC_SIG_NONE;
 }
 

@@ -139,6 +139,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
             return w->rc;
         kc__os_wait(&w->word, seen, seen ? KC_FOREVER : until);
     }
+    kc__tsan_acquire(w);
     return w->rc;
 }
 
@@ -161,6 +162,7 @@ void kc__wait_wake_other(kc_wait_t *w)
         kc__worker_send(to, &w->co->block);
         return;
     }
+    kc__tsan_release(w);
     if (kc_unlikely(w->kind == KC_WAIT_STANDIN)) {
         kc__join_wakes(w);
         return;
@@ -232,8 +234,10 @@ KC_INLINE int yield(const char *call)
 
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
         return yield_with_care(t, call);
-    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
+    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)) {
+        kc__tsan_acquire(co->task);
         return -ECANCELED;
+    }
     /* A cancel that comes meanwhile says so by the result of the switch (cancel.c). */
     return kc__worker_yield(t, co);
 }

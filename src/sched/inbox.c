@@ -50,6 +50,7 @@ void kc__task_submit(kc_task_t *task)
     kc_worker_t *to = kc__sched_place(s, task->where);
 
     kc__sched_check_process(s);
+    kc__tsan_release(task);
     if (me && me->sched == s && (to == me || (!to && me->works))) {
         kc__worker_keep_fresh(me, task);
         kc__worker_tell_host(me);

@@ -488,6 +488,7 @@ int kc_sched_run(kc_sched_t *s)
     }
     int rc = pump_all(s);
     pump_end(s);
+    kc__tsan_acquire(&s->stop);
     return rc;
 }
 
@@ -542,6 +543,7 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
         if (!kc__worker_take_lacking(s->main))
             pass_time(s, kc__timers_next(&s->main->alarms));
     }
+    kc__tsan_acquire(&s->flights);
     kc_time_t timed = kc__hub_next_due(s->hub), clock = kc_now();
     kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->alarms), clock);
     bool work = main_has_work(s);
@@ -610,6 +612,7 @@ void kc_sched_stop(kc_sched_t *s)
     if (!s)
         kc__usage("kc_sched_stop", "the scheduler is NULL (rule S8)");
     kc__sched_check_process(s);
+    kc__tsan_release(&s->stop);
     kc_store_relaxed(&s->stop, 1);
     kc__worker_wake(s->main);
 }

@@ -499,7 +499,8 @@ void kc__task_submit(kc_task_t *task);
 /* The same on w's thread for one that any worker of w's scheduler may start. */
 KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
 {
-    if (kc_unlikely(!w->works || kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED) ||
+    if (kc_unlikely(!w->works ||
+                    kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_TOOLS) ||
                     w->sched->workers > 0 || kc_load_relaxed(&w->sched->outside) ||
                     kc__deque_push(&w->deque, task) != 0))
         kc__task_submit(task);

@@ -170,8 +170,9 @@ static void run_ended(void *arg)
         unref(t); /* the timer's: the scheduler ended before the run could start */
     uint32_t before = clear(t, QUEUED | RUNNING);
     if (t->dispose && (before & RUNNING) && (before & (CANCELLED | OVER)))
-        kc__worker_call(dispose, t);                     /* it was the last one */
-    unref(t);                                            /* the run's */
+        kc__worker_call(dispose, t); /* it was the last one */
+    unref(t);                        /* the run's */
+    kc__tsan_release(&s->flights);
     if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* K2 */
         kc__worker_wake(s->main);
 }
@@ -412,6 +413,7 @@ bool kc_token_cancel(kc_token_t *t)
     if (!t)
         kc__usage("kc_token_cancel", "the token is NULL (rule T4)");
     kc_hub_t *hub = t->hub;
+    kc__tsan_release(t);
     kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: K1 carries it */
     uint32_t before;
     bool first = set_unless(t, CANCELLED, CANCELLED | OVER, &before);
@@ -427,7 +429,9 @@ bool kc_token_cancelled(const kc_token_t *t)
 {
     if (!t)
         kc__usage("kc_token_cancelled", "the token is NULL (rule T5)");
-    return kc_load_acquire(&t->state) & (CANCELLED | OVER); /* K4 */
+    uint32_t state = kc_load_acquire(&t->state); /* K4 */
+    kc__tsan_acquire(t);
+    return state & (CANCELLED | OVER);
 }
 
 void kc_token_release(kc_token_t *t)

@@ -543,8 +543,10 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
         to = NULL;
     kc__worker_runs(w, to);
     to = to ? entry_of(to) : t->root;
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS)))
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS))) {
+        kc__tsan_release(task); /* all that it did, for whoever hears of its end */
         kc__coro_switch_last(t, me, to, bury, task);
+    }
     kc__coro_switch_last_plainly(t, to, bury, task);
 }
 
