@@ -19,6 +19,11 @@ static void check_items(void)
     }
 }
 
+static bool failed_by_itself(const struct node *n, int code)
+{
+    return n->returned == code || (n->failed_self && code == FAILED_SELF);
+}
+
 static bool failed_below(const struct node *n, int code)
 {
     for (int i = 0; i < prog.nodes; i++) {
@@ -28,7 +33,7 @@ static bool failed_below(const struct node *n, int code)
             continue;
         kc_job_t *j = kc_load_relaxed(&c->job);
         int result = 0;
-        if (!j ? c->returned == code || failed_below(c, code)
+        if (!j ? failed_by_itself(c, code) || failed_below(c, code)
                : kc_job_state(j) == KC_JOB_FAILED && kc_job_result(j, &result) == 0 &&
                      result == code)
             return true;
@@ -62,6 +67,24 @@ static void check_returned(const struct node *n, kc_job_t *j)
         MUST(!ran || (n->flags & KC_JOB_UNWIND));
 }
 
+/* Whose failure it is: a job, of another number or its own, that could have failed so. */
+static void check_culprit(const struct node *n, kc_job_t *j, int code)
+{
+    uint64_t id = 0;
+    int rc = kc_job_culprit(j, &id, NULL);
+
+    MUST(rc == 0 || may_lack_memory(rc));
+    for (int i = 0; rc == 0 && i < prog.nodes; i++) {
+        const struct node *c = &prog.node[i];
+        kc_job_t *other = kc_load_relaxed(&c->job);
+        if (!other || kc_job_id(other) != id)
+            continue;
+        MUST(is_below(c, n) || c == n);
+        MUST(kc_job_state(other) == KC_JOB_FAILED);
+        MUST(failed_by_itself(c, code) || c->kind == PROMISE);
+    }
+}
+
 static void check_outcome(const struct node *n, kc_job_t *j)
 {
     int code = 0, reason = kc_job_reason(j);
@@ -69,6 +92,8 @@ static void check_outcome(const struct node *n, kc_job_t *j)
     struct place p = { .own = (struct node *)n, .at = (struct node *)n };
 
     MUST(kc_job_result(j, &code) == 0);
+    if (n->failed_first)
+        MUST(kc_job_state(j) == KC_JOB_FAILED && code == FAILED_SELF);
     switch (kc_job_state(j)) {
     case KC_JOB_COMPLETED:
         if (code != 0 || reason != 0 || kc_load_relaxed(&n->firsts) != 0)
@@ -82,7 +107,9 @@ static void check_outcome(const struct node *n, kc_job_t *j)
             BROKEN("node %d is FAILED with %d after a timeout", n->index, code);
         if (code == -ENOMEM && prog.faults)
             break; /* it, or a child, got no stack */
-        if (n->returned != code && (supervisor || !failed_below(n, code)) && n->kind != PROMISE)
+        check_culprit(n, j, code);
+        if (!failed_by_itself(n, code) && (supervisor || !failed_below(n, code)) &&
+            n->kind != PROMISE)
             BROKEN("node %d is FAILED with %d, and neither it nor a child failed with that",
                    n->index, code);
         break;

@@ -151,7 +151,8 @@ static int weight(enum what w, struct spot s)
         n = 0;
     if (s.thread && prog.abrupt && (w == OP_submit || w == OP_timer))
         n = 0;
-    if (prog.calm && (w == OP_cancel || w == OP_cancel_self || w == OP_fire || w == OP_close))
+    if (prog.calm && (w == OP_cancel || w == OP_cancel_self || w == OP_fire || w == OP_close ||
+                      w == OP_fail_self))
         n = 0;
     if (prog.calm && (w == OP_timeout || w == OP_listen))
         n = 0;

@@ -43,6 +43,20 @@ int op_cancel_self(struct place *p, const struct op *op)
     return 0;
 }
 
+int op_fail_self(struct place *p, const struct op *op)
+{
+    (void)op;
+    p->at->failed_self = true;
+    mark_failure(p->at);
+    mark_family(p->at, FAILED_SELF);
+    bool first = kc_fail_current(FAILED_SELF);
+    if (!first || p->own->interval) /* which has a job for each run */
+        return 0;
+    cancelled(p->at, true);
+    p->at->failed_first = true;
+    return 0;
+}
+
 int op_check(struct place *p, const struct op *op)
 {
     (void)op;

@@ -45,6 +45,7 @@ enum {
     LATCH_COUNT = 6,
     DEFERS = 8, /* of one node */
     GROUPS = 16,
+    FAILED_SELF = 555, /* the code of op_fail_self */
 };
 
 /* When the calls of a collect call are told to stop. */
@@ -104,7 +105,8 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(event_reset, 1, 1, 1, 1)                                                                    \
     X(latch_down, 2, 1, 1, 1)                                                                     \
     X(latch_wait, 2, 1, 0, 1)                                                                     \
-    X(once, 2, 0, 0, 1)
+    X(once, 2, 0, 0, 1)                                                                           \
+    X(fail_self, 1, 1, 1, 0)
 
 enum what {
 #define FUZZ_NAME(name, ...) OP_##name,
@@ -167,11 +169,12 @@ struct node {
     KC_ATOMIC(int64_t) before, after; /* the launch, between these         */
     KC_ATOMIC(int32_t) waits_at;      /* 1 + the node of a cancellable wait */
     KC_ATOMIC(uint32_t) waits_op;
-    int local;                    /* inherited or set; -1: not known   */
-    int deferred[DEFERS], defers; /* O */
-    int cleanups_run;             /* O  deferred ones                  */
-    int returned;                 /* guarded by its end                */
-    uint64_t launched_by;         /* KC_JOB_NOW: the thread            */
+    int local;                      /* inherited or set; -1: not known   */
+    int deferred[DEFERS], defers;   /* O */
+    int cleanups_run;               /* O  deferred ones                  */
+    int returned;                   /* guarded by its end                */
+    bool failed_self, failed_first; /* guarded by its end: as above; before all else */
+    uint64_t launched_by;           /* KC_JOB_NOW: the thread            */
 };
 
 struct item {
