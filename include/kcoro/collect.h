@@ -8,8 +8,21 @@
  *
  * Each call runs as a job of its own, a child of the current job. Its rc is what joining it gives,
  * its payload what it has set with kc_set_payload. Failures are reported by rc and the return value
- * only: they do not cancel the caller's job. "First" is by time. In a job that is cancelled already
- * none of these does anything: -ECANCELED. Everything is allocated first: after -ENOMEM no fn ran.
+ * only: they do not cancel the caller's job; that its own time was over is one. "First" is by time.
+ * In a job that is cancelled already none of these does anything: -ECANCELED. Everything is
+ * allocated first: after -ENOMEM no fn ran.
+ *
+ * What did happen counts. A call whose fn returned 0 has rc 0 and its payload, although it was told
+ * to stop meanwhile, by its own timeout too, unless children launched into it (KC_JOB_ALONE ones
+ * and promises that failed excepted) failed, or were cancelled before they returned 0. A caller
+ * that is cancelled meanwhile hears of what it waits for if that did happen: kc_all, kc_all_window
+ * and kc_all_fail_fast return 0 if all calls returned 0, kc_race and kc_first_ok return 0 and the
+ * winner if that had ended with 0 before the cancel; else -ECANCELED, and rc tells of each.
+ *
+ * .opts of a call are those of a launch (kcoro/job.h): a name, a place, a stack, a timeout, a
+ * grace, a signal, a dispose, and the flags KC_JOB_NOW, KC_JOB_UNWIND and KC_JOB_MIGRATE. A .parent,
+ * a .sched and other flags are -EINVAL. They are read before the call returns. Of each call exactly
+ * one of fn and dispose is called, unless all were refused: then rc of none has been set.
  */
 #ifndef KCORO_COLLECT_H
 #define KCORO_COLLECT_H
@@ -30,8 +43,9 @@ KC_BEGIN_DECLS
  *
  * Context: a job.  Suspends: yes.
  * Cancel: reaches all calls; they are waited for all the same.
- * Returns: 0: all did; the first failure; -ECANCELED: some were cancelled; -EPERM: not in a job;
- *          -EINVAL: a NULL; -ENOMEM. With n == 0: 0.
+ * Returns: 0: all did; -ECANCELED: some did not, and the caller was cancelled, or they were; the
+ *          first failure; -EPERM: not in a job; -EINVAL: a NULL, options that a call cannot have;
+ *          -ENOMEM. With n == 0: 0.
  */
 KC_API KC_WARN_UNUSED int kc_all(kc_call_t *calls, size_t n, kc_sigset_t after_first);
 
@@ -70,7 +84,9 @@ KC_API KC_WARN_UNUSED int kc_all_window(kc_call_t *calls, size_t n, uint32_t max
  *
  * Context: a job.  Suspends: yes.
  * Returns: as kc_scope; -ETIMEDOUT when its time was over, after fn has ended; -ECANCELED: the job
- *          around it was cancelled.
+ *          around it was cancelled. But 0, although its time was over or the cancel had come, if fn
+ *          returned 0 and all that was launched into its scope was done too, as above: what did
+ *          happen is reported as done.
  */
 KC_API KC_WARN_UNUSED int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg);
 KC_API KC_WARN_UNUSED int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg);

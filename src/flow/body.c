@@ -335,6 +335,27 @@ int kc_job_returned(const kc_job_t *j, int *rc)
     return j ? kc__job_returned(kc__job_live("kc_job_returned", j), rc) : -EINVAL;
 }
 
+uint64_t kc__job_undone(const kc_job_t *j, uint64_t done)
+{
+    uint32_t flags = kc__job_flags(j);
+    int rc;
+
+    if (flags & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_UNHELD))
+        return 0; /* its own business, or the library's */
+    if ((flags & KC_JOB_PROMISE) && (done & KC_WORD_DONE_FAILED))
+        return 0; /* a value */
+    bool did = !(done & KC_WORD_DONE_FAILED) && kc__job_returned(j, &rc) == 0 && rc == 0;
+    return did ? 0 : KC_WORD_UNDONE;
+}
+
+bool kc__job_did(const kc_job_t *j)
+{
+    int rc;
+
+    return !(kc__job_word(j) & (KC_WORD_UNDONE | KC_WORD_FAILED)) &&
+           kc__job_returned(j, &rc) == 0 && rc == 0;
+}
+
 /* The body has failed, or has something to clean up: not in a forked child, where the end of a body
  * is found out only when it has left. */
 static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
@@ -399,7 +420,7 @@ static _Noreturn void unwind(kcoro_t *co)
         kc_job_t *j = kc__job_of(co->task);
         if (c->fn == kc__scope_mark) {
             kc_scope_t *scope = c->arg;
-            (void)kc__scope_close(co, scope, 0);
+            (void)kc__scope_close(co, scope, 0, NULL);
             continue;
         }
         if (!c->where)

@@ -341,7 +341,7 @@ static void fetch_ahead(const kc_job_t *child)
 /* Its body has started, and it has nothing else: no children, no leases, no shield, no notice. */
 static bool is_bare(uint64_t word)
 {
-    return (word & ~KC_WORD_WAITERS) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
+    return (word & ~(KC_WORD_WAITERS | KC_WORD_UNDONE)) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
 }
 
 /* Under its lock j, a bare one of this thread, is marked: can it end at once? Its body waits for
@@ -355,7 +355,8 @@ static bool can_end(const kc_job_t *j, uint64_t word)
     uint8_t kind = kc_load_relaxed(&task->kind);
     kcoro_t *co = task->co;
 
-    return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED)) == KC_JOB_UNWIND &&
+    return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED | KC_JOB_ALONE)) ==
+               KC_JOB_UNWIND &&
            !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups && task->held == 0 &&
            co != t->current && !kc__worker_cares(t->worker, KC_CARE_ORACLE) &&
            !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
@@ -457,7 +458,7 @@ void kc__job_walk(kc_job_t *top)
             fetch_ahead(child);
             kc__job_ref(child);
         }
-        kc__job_unlock_to(at, word - gone.count);
+        kc__job_unlock_to(at, (gone.count ? word | KC_WORD_UNDONE : word) - gone.count);
         bury(&gone);
         if (done)
             kc__job_unref(done);

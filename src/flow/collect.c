@@ -7,7 +7,11 @@
  *          ends the scope like any other. kc_any has no scope: its children are the caller's, and
  *          what they share lives until the last has ended.
  *
- * SHAPE    make all jobs --> attach all --> submit all --> wait. Nothing runs before everything is
+ *          What did happen counts: a call that was told to stop, and returned 0 all the same, is a
+ *          success, and if what the caller waits for did happen it hears so, though it was
+ *          cancelled meanwhile (A1).
+ *
+ * SHAPE    make all jobs --> attach all --> start all --> wait. Nothing runs before everything is
  *          there, so whoever ends first finds the others.
  *
  * ORDER    id  site                operation    pairs with  carries
@@ -29,7 +33,8 @@ struct gather;
 
 struct one {
     struct gather *gather;
-    kc_job_t *job; /* a reference; NULL: it could not even be launched */
+    kc_job_t *job; /* a reference; NULL: it could not even be launched          */
+    bool in_time;  /* >(its end) it was a success before the caller was cancelled */
 };
 
 struct gather {
@@ -95,10 +100,13 @@ static void one_ending(void *owner, uint64_t done)
     size_t index = (size_t)(one - g->one);
 
     is_first(&g->first, index);
-    if (done & KC_WORD_DONE_FAILED)
-        is_first(&g->first_failed, index);
-    else if (!(done & KC_WORD_DONE_CANCELLED))
+    if (kc__job_did(one->job)) {
+        /* Before the first one has ended we do not cancel the scope: then the caller was. */
+        one->in_time = !g->scope || !(kc__job_word(g->scope) & KC_WORD_CANCELLED);
         is_first(&g->first_ok, index);
+    } else if ((done & KC_WORD_DONE_FAILED) || (kc__job_word(one->job) & KC_WORD_TIMED)) {
+        is_first(&g->first_failed, index); /* also if its own time was over */
+    }
 }
 
 /* When it is, on whatever thread. */
@@ -125,6 +133,37 @@ static void one_ended(void *owner)
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
+static const kc_launch_opts_t *opts_of(const kc_call_t *call)
+{
+    static const kc_launch_opts_t defaults;
+
+    return call->opts ? call->opts : &defaults;
+}
+
+/* A job for the call, not in the tree. NULL: no memory. */
+static kc_job_t *make_one(kc_sched_t *s, const kc_call_t *call, uint32_t flags, struct one *one)
+{
+    const kc_launch_opts_t *o = opts_of(call);
+    struct kc_job_wishes wishes = kc__wishes_of(o);
+    kc_job_t *j = kc__job_new(s, flags | o->flags, true);
+    kc_affinity_t where;
+
+    if (!j)
+        return NULL;
+    if (kc__wishes_prepare(j, &wishes) != 0 || kc__locals_inherit(j, NULL) != 0) {
+        kc__job_free(j);
+        return NULL;
+    }
+    (void)kc__launch_place(o, s, &where); /* there is one: see check */
+    j->task.fn = call->fn;
+    j->task.arg = call->arg;
+    j->task.where = (int8_t)where;
+    kc__job_ext(j)->ending = one_ending;
+    kc__job_ext(j)->ended = one_ended;
+    kc__job_ext(j)->owner = one;
+    return j;
+}
+
 /* One job for each call, none in the tree. NULL: no memory. */
 static struct gather *gather_new(const kc_call_t *calls, size_t n, uint32_t flags)
 {
@@ -137,18 +176,12 @@ static struct gather *gather_new(const kc_call_t *calls, size_t n, uint32_t flag
         return NULL;
     g->n = n;
     for (size_t i = 0; i < n; i++) {
-        kc_job_t *j = kc__job_new(s, flags, true);
         g->one[i].gather = g;
-        g->one[i].job = j;
-        if (!j || kc__locals_inherit(j, NULL) != 0) {
+        g->one[i].job = make_one(s, &calls[i], flags, &g->one[i]);
+        if (!g->one[i].job) {
             gather_free(g);
             return NULL;
         }
-        j->task.fn = calls[i].fn;
-        j->task.arg = calls[i].arg;
-        kc__job_ext(j)->ending = one_ending;
-        kc__job_ext(j)->ended = one_ended;
-        kc__job_ext(j)->owner = &g->one[i];
     }
     return g;
 }
@@ -181,34 +214,70 @@ static bool have_signals(struct gather *g)
     return true;
 }
 
-static void submit_all(struct gather *g)
+/* There is no memory for all: none of them starts, and the arguments are still the caller's. */
+static void take_back_all(struct gather *g)
 {
     for (size_t i = 0; i < g->n; i++)
+        if (g->one[i].job) {
+            kc__job_ext_of(g->one[i].job)->dispose = NULL;
+            kc__job_cancel(g->one[i].job, -ECANCELED, KC_BY_USER);
+            kc__launch_start(g->one[i].job);
+        }
+}
+
+static void start_all(struct gather *g, const kc_call_t *calls)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        const kc_launch_opts_t *o = opts_of(&calls[i]);
+        struct kc_job_wishes wishes = kc__wishes_of(o);
         if (g->one[i].job)
-            kc__job_submit(g->one[i].job);
+            kc__wishes_arm(g->one[i].job, &wishes);
+        else if (o->dispose)
+            kc__dispose(o->dispose, calls[i].arg);
+    }
+    for (size_t i = 0; i < g->n; i++)
+        if (g->one[i].job)
+            kc__launch_start(g->one[i].job);
+}
+
+/* All into the tree, below parent, and on their way. 0; -ENOMEM: none of them. */
+static int launch_all(struct gather *g, kc_job_t *parent, const kc_call_t *calls)
+{
+    attach_all(g, parent);
+    if (!have_signals(g)) {
+        take_back_all(g);
+        return -ENOMEM;
+    }
+    start_all(g, calls);
+    return 0;
 }
 
 /* 0; or why nothing is done at all. */
 static int check(const kc_call_t *calls, size_t n)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    uint32_t flags = KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE;
+    kc_affinity_t where;
+    int rc = 0;
 
     if (!co)
         return -EPERM;
     if (n > 0 && !calls)
         return -EINVAL;
-    for (size_t i = 0; i < n; i++)
-        if (!calls[i].fn)
-            return -EINVAL;
-    return kc_check();
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = calls[i].fn ? kc__launch_check_call(opts_of(&calls[i]), flags) : -EINVAL;
+        if (rc == 0)
+            rc = kc__launch_place(opts_of(&calls[i]), kc__worker()->sched, &where);
+    }
+    return rc != 0 ? rc : kc_check();
 }
 
 static void fill_in(kc_call_t *call, kc_job_t *job)
 {
-    call->rc = job ? kc__job_result(job) : -ECANCELED;
-    call->payload = NULL;
-    if (job)
-        (void)kc_deferred_get((kc_deferred_t *)job, &call->payload);
+    bool did = job && kc__job_did(job);
+
+    call->rc = did ? 0 : job ? kc__job_result(job) : -ECANCELED;
+    call->payload = did ? job->task.payload : NULL;
 }
 
 /* ---- in a scope ----------------------------------------------------------------------------- */
@@ -219,9 +288,20 @@ struct wish {
     uint32_t max_running;
 };
 
-/* Runs all and fills their results in. In *first and so on: indexes + 1. */
-static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, size_t *first,
-                   size_t *first_ok, size_t *first_failed)
+/* What came of a call of run_all. */
+struct found {
+    size_t first, ok, failed; /* indexes + 1; 0: none                                  */
+    bool first_in_time;       /* the first was a success before the caller was cancelled */
+    bool ok_in_time;          /* the same of the first success                            */
+};
+
+static bool in_time(const struct gather *g, size_t which)
+{
+    return which > 0 && g->one[which - 1].in_time;
+}
+
+/* Runs all and fills their results in. */
+static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, struct found *found)
 {
     kc_scope_t scope;
     struct gather *g = gather_new(calls, n, 0);
@@ -236,52 +316,49 @@ static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, size_t *
     if (rc != 0)
         return rc;
     g->scope = kc_scope_job(&scope);
-    attach_all(g, g->scope);
-    if (!have_signals(g)) {
-        kc__job_cancel(g->scope, -ECANCELED, KC_BY_USER); /* so that none of them starts */
-        rc = -ENOMEM;
-    }
-    submit_all(g);
+    rc = launch_all(g, g->scope, calls);
     (void)!kc_scope_end(&scope);
+    if (rc != 0)
+        return rc;
     for (size_t i = 0; i < n; i++)
         fill_in(&calls[i], g->one[i].job);
-    *first = kc_load_acquire(&g->first);               /* Q3 */
-    *first_ok = kc_load_acquire(&g->first_ok);         /* Q3 */
-    *first_failed = kc_load_acquire(&g->first_failed); /* Q3 */
-    return rc;
-}
-
-/* Nothing has failed, but rc is not 0: a call was cancelled, and not by us. If that was because the
- * caller is, it is told so here, or unwound. */
-static int cancelled(int rc)
-{
-    int here = rc != 0 ? kc_check() : 0;
-
-    return here != 0 ? here : rc;
-}
-
-/* What is not 0 though nothing has failed. */
-static int first_cancelled(const kc_call_t *calls, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (calls[i].rc != 0)
-            return cancelled(calls[i].rc);
+    found->first = kc_load_acquire(&g->first);         /* Q3 */
+    found->ok = kc_load_acquire(&g->first_ok);         /* Q3 */
+    found->failed = kc_load_acquire(&g->first_failed); /* Q3 */
+    found->first_in_time = in_time(g, found->first);
+    found->ok_in_time = in_time(g, found->ok);
     return 0;
 }
 
+/* The first by index that is not 0; 0: there is none. */
+static int first_not_0(const kc_call_t *calls, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (calls[i].rc != 0)
+            return calls[i].rc;
+    return 0;
+}
+
+/* If the caller is cancelled, it is told so here, or unwound. */
 static int all(kc_call_t *calls, size_t n, const struct wish *wish)
 {
-    size_t first, ok, failed;
+    struct found found;
 
     int rc = check(calls, n);
     if (rc != 0 || n == 0)
         return rc;
-    rc = run_all(calls, n, wish, &first, &ok, &failed);
+    rc = run_all(calls, n, wish, &found);
     if (rc != 0)
         return rc;
-    if (failed > 0)
-        return calls[failed - 1].rc;
-    return wish->bits & KC_SIG_TERMINATE && ok > 0 ? 0 : first_cancelled(calls, n);
+    int other = first_not_0(calls, n);
+    /* Those that were stopped because the first had ended well are no failures. */
+    bool stopped = (wish->bits & KC_SIG_TERMINATE) && found.failed == 0 && found.ok > 0;
+    if (other == 0 || (stopped && found.ok_in_time))
+        return 0;
+    rc = kc_check();
+    if (rc != 0 || stopped)
+        return rc;
+    return found.failed > 0 ? calls[found.failed - 1].rc : other;
 }
 
 int kc_all(kc_call_t *calls, size_t n, kc_sigset_t after_first)
@@ -301,20 +378,24 @@ int kc_all_window(kc_call_t *calls, size_t n, uint32_t max_running)
 
 static int one_of(kc_call_t *calls, size_t n, rule_t rule, size_t *winner)
 {
-    size_t first, ok, failed;
+    bool race = rule == STOP_ON_FIRST;
+    struct found found;
 
     int rc = n == 0 ? -EINVAL : check(calls, n);
     if (rc == 0)
-        rc = run_all(calls, n, &(struct wish){ .rule = rule }, &first, &ok, &failed);
+        rc = run_all(calls, n, &(struct wish){ .rule = rule }, &found);
+    if (rc == 0 && !(race ? found.first_in_time : found.ok_in_time))
+        rc = kc_check();
     if (rc != 0)
         return rc;
-    size_t best = rule == STOP_ON_FIRST ? first : ok > 0 ? ok : failed > 0 ? failed : first;
+    size_t best = race || found.ok + found.failed == 0 ? found.first
+                  : found.ok > 0                       ? found.ok
+                                                       : found.failed;
     if (best == 0)
-        return cancelled(-ECANCELED); /* none could be launched */
+        return -ECANCELED; /* none could be launched */
     if (winner)
         *winner = best - 1;
-    rc = calls[best - 1].rc;
-    return best == failed ? rc : cancelled(rc);
+    return calls[best - 1].rc;
 }
 
 int kc_race(kc_call_t *calls, size_t n, size_t *winner)
@@ -344,18 +425,16 @@ int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
     g->rule = TELL_ON_FIRST;
     g->bits = to_losers;
     kc_store_relaxed(&g->refs, (uint32_t)n + 1);
-    attach_all(g, kc__job_current());
-    bool enough = have_signals(g);
-    if (!enough)
-        for (size_t i = 0; i < n; i++)
-            if (g->one[i].job)
-                kc__job_cancel(g->one[i].job, -ECANCELED, KC_BY_USER);
-    submit_all(g);
     KC_CLEANUP(gather_unref, g);
+    int launched = launch_all(g, kc__job_current(), calls);
     rc = kc_await(g->told, NULL);
     size_t first = kc_load_acquire(&g->first); /* Q3 */
-    if (!enough || rc != 0 || first == 0)
-        return !enough ? -ENOMEM : cancelled(-ECANCELED);
+    if (launched != 0)
+        return launched;
+    if (rc != 0 || first == 0) {
+        rc = kc_check();
+        return rc != 0 ? rc : -ECANCELED;
+    }
     fill_in(&calls[first - 1], g->one[first - 1].job);
     if (winner)
         *winner = first - 1;
@@ -372,8 +451,12 @@ int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg)
         return rc;
     if (ns <= 0)
         return -ETIMEDOUT;
-    rc = kc_scope(fn, arg, &(kc_scope_opts_t){ .timeout = ns == KC_FOREVER ? 0 : ns });
-    return rc != 0 && rc == kc_cancel_reason() ? cancelled(rc) : rc;
+    bool did;
+    rc = kc__scope_run(fn, arg, &(kc_scope_opts_t){ .timeout = ns == KC_FOREVER ? 0 : ns }, &did);
+    if (did) /* though its time was over, or the cancel had come (A3) */
+        return 0;
+    int here = rc == kc_cancel_reason() ? kc_check() : 0;
+    return here != 0 ? here : rc;
 }
 
 int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg)

@@ -329,12 +329,6 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
     return !waits;
 }
 
-void kc__job_submit(kc_job_t *j)
-{
-    if (kc__job_may_start(j))
-        kc__task_submit(&j->task);
-}
-
 /* ---- the end -------------------------------------------------------------------------------- */
 
 /* Under the lock: how it ends, as bits of the word (J3, J4). */
@@ -414,13 +408,13 @@ static KC_NOINLINE void only_one_left(kc_job_t *j, kc_sched_t *of)
         kc__wait_wake(w);
 }
 
-/* j is no longer a child of its parent, whose count falls. True: it is 0, and the parent is locked
- * for its end. */
-KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
+/* j, which has ended so, is no longer a child of its parent, whose count falls. True: it is 0, and
+ * the parent is locked for its end. */
+KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j, uint64_t done)
 {
     kc_sched_t *of = root_sched(parent);
-
-    uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
+    uint64_t undone = kc_likely(done == KC_WORD_DONE) ? 0 : kc__job_undone(j, done);
+    uint64_t seen = kc__job_lock(parent) | undone, count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
     kc_job_t *next = may_follow(parent, j);
     if (count == 1) {
@@ -547,7 +541,7 @@ static void job_end(kc_job_t *j, uint64_t done)
             above = kc__job_sched(parent);
             kc__guest_goes(j);
         }
-        more = leave_parent(parent, j);
+        more = leave_parent(parent, j, done);
         if (kc_unlikely(above != NULL))
             held = guest_left(held, above);
         kc__job_unref(j);
@@ -578,7 +572,12 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
         is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
         !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
         return false;
-    kc__worker_count(w, done == KC_WORD_DONE ? KC_COUNT_COMPLETED : KC_COUNT_CANCELLED);
+    if (kc_likely(done == KC_WORD_DONE)) {
+        kc__worker_count(w, KC_COUNT_COMPLETED);
+    } else {
+        kc__worker_count(w, KC_COUNT_CANCELLED);
+        seen |= kc__job_undone(j, done);
+    }
     ring_remove(parent, j);
     kc__job_unlock_to(parent, seen - 1);
     return true;

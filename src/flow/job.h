@@ -332,9 +332,6 @@ KC_INLINE bool kc__job_tells(const kc_job_t *j)
 /* An end that was put off until its thread is on its own stack. */
 void kc__job_end_now(kc_job_t *j);
 
-/* Queues it, if it may start. */
-void kc__job_submit(kc_job_t *j);
-
 /* ---- cancel.c: how it ends ------------------------------------------------------------------ */
 
 typedef enum {
@@ -427,6 +424,14 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where);
 /* As kc_job_returned. */
 int kc__job_returned(const kc_job_t *j, int *rc);
 
+/* UNDONE for the word of its parent, if j, which ends so and not as completed, leaves work undone
+ * that was its parent's too; else 0. */
+uint64_t kc__job_undone(const kc_job_t *j, uint64_t done);
+
+/* j, which has ended or is about to, was asked to stop, but what it had to do was done: its body
+ * returned 0, and so did the bodies of its children (A1). */
+bool kc__job_did(const kc_job_t *j);
+
 /* What a body's return value means for its job. */
 void kc__job_settle(kc_job_t *j, int rc);
 
@@ -472,6 +477,12 @@ void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
 /* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
 int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
 
+/* Where a job of s with these options is to start: 0, or -EINVAL: there is no such place. */
+int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where);
+
+/* Queues j, which is in the tree, or with KC_JOB_NOW starts it here; or it waits for its turn. */
+void kc__launch_start(kc_job_t *j);
+
 /* A promise that other jobs of the current one keep: it does not count as held from outside. */
 int kc__promise_of_ours(kc_deferred_t **out);
 
@@ -492,8 +503,12 @@ void kc__group_ends(kc_job_t *j);
 
 /* ---- scope.c ------------------------------------------------------------------------------- */
 
-/* Ends a scope that is the current one. rc: what its function returned. */
-int kc__scope_close(kcoro_t *co, kc_scope_t *scope, int rc);
+/* Ends a scope that is the current one. rc: what its function returned. In *undone, which may be
+ * NULL: a child left its work undone, or failed. */
+int kc__scope_close(kcoro_t *co, kc_scope_t *scope, int rc, bool *undone);
+
+/* As kc_scope. In *did: fn returned 0, and so did its children, whatever the result is. */
+int kc__scope_run(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts, bool *did);
 
 /* What marks a scope in a coroutine's list of cleanups. */
 void kc__scope_mark(void *arg);

@@ -153,6 +153,12 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
     return 0;
 }
 
+int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where)
+{
+    *where = o->affinity;
+    return kc__sched_find(s, where) ? check_now(o, s, where) : -EINVAL;
+}
+
 /* A job that may be attached, with all that it needs. */
 static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
 {
@@ -239,6 +245,16 @@ static void run_now(kc_job_t *j)
     }
 }
 
+void kc__launch_start(kc_job_t *j)
+{
+    if (!kc__job_may_start(j))
+        return;
+    if (kc__job_flags(j) & KC_JOB_NOW)
+        run_now(j);
+    else
+        kc__task_submit(&j->task);
+}
+
 /* A child of the current job, with all defaults. As kc_async_job. */
 KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
 {
@@ -303,7 +319,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         leave_place(o);
         return rc;
     }
-    bool now = o->flags & KC_JOB_NOW, foreign = kc__hold_for_foreign(s);
+    bool foreign = kc__hold_for_foreign(s);
     rc = make(s, o, 0, &j);
     if (rc == 0) {
         j->task.fn = fn;
@@ -316,10 +332,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         if (out)
             *out = j;
         arm(j, o); /* it counts its body, which has not begun: so it cannot end here */
-        if (!now)
-            kc__job_submit(j);
-        else if (kc__job_may_start(j))
-            run_now(j);
+        kc__launch_start(j);
     }
     if (foreign)
         kc__hold_ends(s);

@@ -106,7 +106,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     return 0;
 }
 
-KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
+KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc, bool *undone)
 {
     kc_job_t *j = s->job;
 
@@ -123,6 +123,8 @@ KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc)
     co->task = &parent->task;
     kc_store_relaxed(&parent->task.kind, KC_WAIT_NONE);
     rc = kc__job_result(j);
+    if (undone)
+        *undone = kc__job_word(j) & (KC_WORD_UNDONE | KC_WORD_FAILED);
     kc__job_unref(j);
     return rc;
 }
@@ -142,7 +144,7 @@ KC_AFTER_SWITCH int kc_scope_end(kc_scope_t *s)
     if (!s)
         return -EINVAL;
     kcoro_t *co = innermost(s);
-    int rc = kc__scope_close(co, s, 0);
+    int rc = kc__scope_close(co, s, 0, NULL);
     s->job = NULL;
     return rc;
 }
@@ -154,15 +156,26 @@ kc_job_t *kc_scope_job(kc_scope_t *s)
     return s->job;
 }
 
-KC_AFTER_SWITCH int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts)
+KC_AFTER_SWITCH int kc__scope_run(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts, bool *did)
 {
     kc_scope_t s;
+    bool undone;
 
+    *did = false;
     if (!fn)
         return -EINVAL;
     int rc = kc_scope_begin(&s, opts);
     if (rc < 0)
         return rc;
-    rc = fn(arg);
-    return kc__scope_close(innermost(&s), &s, rc);
+    int returned = fn(arg);
+    rc = kc__scope_close(innermost(&s), &s, returned, &undone);
+    *did = returned == 0 && !undone;
+    return rc;
+}
+
+KC_AFTER_SWITCH int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts)
+{
+    bool did;
+
+    return kc__scope_run(fn, arg, opts, &did);
 }

@@ -44,10 +44,11 @@
 #define KC_WORD_FAILED (1ull << 48)   /* code is not 0                                          */
 #define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
 #define KC_WORD_NO_STACK                                                                          \
-    (3ull << 50)                   /* not started, as there was no stack: see kc__word_lack    */
-#define KC_WORD_SHUT (1ull << 52)  /* WALKED, and told so as the scheduler of its parent ends */
-#define KC_WORD_BELOW (1ull << 53) /* FAILED, as one below has: see failure.c               */
-#define KC_WORD_OWNED (1ull << 54) /* its value has somebody to dispose of it, see payload.c */
+    (3ull << 50)                    /* not started, as there was no stack: see kc__word_lack    */
+#define KC_WORD_SHUT (1ull << 52)   /* WALKED, and told so as the scheduler of its parent ends */
+#define KC_WORD_BELOW (1ull << 53)  /* FAILED, as one below has: see failure.c               */
+#define KC_WORD_OWNED (1ull << 54)  /* its value has somebody to dispose of it, see payload.c */
+#define KC_WORD_UNDONE (1ull << 55) /* a child has failed, or was cancelled before it returned 0 */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
 
