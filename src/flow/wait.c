@@ -37,10 +37,10 @@
 
 #include <errno.h>
 
-/* What is waited for, and by which call. */
+/* What is waited for, and by which call. The debugger script reads it too. */
 static const struct {
     const char *name, *call;
-} kinds[KC_WAIT_KINDS] = {
+} kc__wait_kinds[KC_WAIT_KINDS] = {
     [KC_WAIT_NONE] = { "", "a call" },
     [KC_WAIT_SLEEP] = { "sleep", "kc_sleep" },
     [KC_WAIT_FOREVER] = { "sleep", "kc_sleep" },
@@ -68,12 +68,12 @@ static const struct {
 
 const char *kc__wait_name(kc_wait_kind_t kind)
 {
-    return kinds[kind].name;
+    return kc__wait_kinds[kind].name;
 }
 
 const char *kc__wait_call(kc_wait_kind_t kind)
 {
-    return kinds[kind].call;
+    return kc__wait_kinds[kind].call;
 }
 
 void kc__wait_check_more(const char *call)

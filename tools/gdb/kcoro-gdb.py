@@ -3,12 +3,14 @@
 kcoro-gdb.py - kcoro's coroutines in gdb, in a live process and in a core file.
 
     (gdb) source kcoro-gdb.py
-    (gdb) kcoro list            every coroutine: number, state, where it waits, name
+    (gdb) kcoro list            every coroutine: number, state, what it runs, name, what it waits for
     (gdb) kcoro bt 42           the backtrace of coroutine 42
     (gdb) kcoro bt all          of all that are not running
     (gdb) kcoro use 42          make bt, up, frame N, info locals show coroutine 42; frame 0 stays
                                 the thread's
     (gdb) kcoro use             back to the thread
+
+The body of a job has the number of its job: as in dumps, traces and reports (kc_job_id).
 
 How: control blocks lie in chunks that hang in one list (src/base/block.c), and a block in use
 carries a magic number. A coroutine that does not run has a struct kc_frame at its saved stack
@@ -40,12 +42,71 @@ RENAMED = {
 }
 STACK_POINTER = {"i386:x86-64": "rsp", "aarch64": "sp", "riscv:rv64": "sp"}
 TASK = 4  # KC_CORO_TASK
+TASK_MAGIC = 0x7A5CC070
+# Of the word of a lock: which bits are not its owner, and which must be set.
+OWNERS = {"KC_WAIT_MUTEX": (3, 0), "KC_WAIT_READ": (15, 4), "KC_WAIT_WRITE": (15, 4),
+          "KC_WAIT_ONCE": (15, 4)}
 NOT_REGISTERS = {"fp_control", "result"}
 
 
 def number(value):
     """An _Atomic or plain integer or pointer as a Python number."""
     return int(value.cast(gdb.lookup_type("unsigned long")))
+
+
+def at(address, type_name):
+    """What lies there, as a value of that type."""
+    return gdb.Value(address).cast(gdb.lookup_type(type_name).pointer()).dereference()
+
+
+def block_number(address):
+    """The number of the job whose block this is: it stands at the beginning of its page."""
+    page = address & ~(PAGE_SIZE - 1)
+    return number(at(page + (address - page) // BLOCK_SIZE * 8, "unsigned long"))
+
+
+def quoted(name):
+    return ' "%s"' % name if name else ""
+
+
+def owner_name(address):
+    """Who owns a lock: a body, a coroutine, or else a thread."""
+    for co in coroutines():
+        if co.address == address:
+            return co.who() + quoted(co.name)
+    return "a plain thread"
+
+
+def job_name(address):
+    job = at(address, "struct kc_job")
+    if number(job["task"]["block"]["magic"]) != TASK_MAGIC:
+        return "a job that has ended"
+    ext = number(job["ext"])
+    name = at(ext, "struct kc_job_ext")["name"].string(errors="replace") if ext else ""
+    return "job %d%s" % (block_number(address), quoted(name))
+
+
+def wait_text(kind, address):
+    """What a wait of that kind is for, as a dump says it."""
+    words = gdb.lookup_static_symbol("kc__wait_kinds").value()
+    text = words[int(kind)]["name"].string()
+    kind = str(kind)
+    if kind == "KC_WAIT_JOIN":
+        return "%s of %s" % (text, job_name(address))
+    if address == 0 or kind in ("KC_WAIT_CHILDREN", "KC_WAIT_SELECT"):
+        return text
+    if kind in ("KC_WAIT_SEND", "KC_WAIT_RECV"):
+        text += quoted(at(address, "struct kc_chan")["name"].string(errors="replace"))
+    if kind in ("KC_WAIT_MUTEX", "KC_WAIT_READ", "KC_WAIT_WRITE"):
+        name = at(address, "kc_mutex_t")["name"]
+        text += quoted(name.string(errors="replace")) if number(name) else ""
+    text += " at 0x%x" % address
+    if kind in OWNERS:
+        others, needed = OWNERS[kind]
+        word = number(at(address, "unsigned long"))
+        owner = word & ~others if word & needed == needed else 0
+        text += ", owned by %s" % owner_name(owner) if owner else ""
+    return text
 
 
 class Coroutine:
@@ -67,10 +128,26 @@ class Coroutine:
     def frame(self):
         return gdb.Value(self.sp).cast(gdb.lookup_type("struct kc_frame").pointer()).dereference()
 
+    def is_body(self):
+        return not self.is_root and number(self.value["block"]["flags"]) & TASK != 0
+
+    def who(self):
+        return "%s %d" % ("job" if self.is_body() else "coroutine", self.id)
+
+    def waits_for(self):
+        """What the body of a job waits for; "": nothing."""
+        if not self.is_body() or self.state == RUNNING:
+            return ""
+        task = self.value["task"].dereference()
+        if number(task["kind"]) == 0 or number(task["wait"]) == 0:
+            return ""
+        wait = task["wait"].dereference()
+        return "waits for " + wait_text(wait["kind"], number(wait["object"]))
+
     def describe(self):
         if self.is_root:
             return "a thread's own stack"
-        if number(self.value["block"]["flags"]) & TASK:
+        if self.is_body():
             return "the body of a job"
         return str(self.value["fn"]).split()[-1].strip("<>")
 
@@ -120,7 +197,10 @@ class CoroutineUnwinder(Unwinder):
             return None
         sp_name = STACK_POINTER[arch]
         sp, pc = pending.read_register(sp_name), pending.read_register("pc")
-        info = pending.create_unwind_info(FrameId(sp, pc))
+        # gdb does not go on to a frame that lies below the one that it comes from: so the thread's
+        # frame is said to lie below those of the coroutine, wherever its stack is.
+        below = gdb.Value(self.chosen.sp - 16).cast(sp.type)
+        info = pending.create_unwind_info(FrameId(below, pc))
         frame = self.chosen.frame()
         word = gdb.lookup_type("unsigned long")
         for field in frame.type.fields():
@@ -174,7 +254,8 @@ def find(text):
 
 
 def headline(co):
-    return "coroutine %d \"%s\" %s, %s" % (co.id, co.name, STATES[co.state], co.describe())
+    what = co.waits_for() or co.describe()
+    return "%s \"%s\" %s, %s" % (co.who(), co.name, STATES[co.state], what)
 
 
 class Kcoro(gdb.Command):
@@ -185,7 +266,7 @@ class Kcoro(gdb.Command):
 
 
 class KcoroList(gdb.Command):
-    """List every coroutine: number, state, what it runs, name."""
+    """List every coroutine: number, state, what it runs, name, and what it waits for."""
 
     def __init__(self):
         super().__init__("kcoro list", gdb.COMMAND_STACK)
@@ -194,6 +275,8 @@ class KcoroList(gdb.Command):
         print("%8s  %-9s  %-24s  %s" % ("number", "state", "function", "name"))
         for co in coroutines():
             print("%8d  %-9s  %-24s  %s" % (co.id, STATES[co.state], co.describe(), co.name))
+            if co.waits_for():
+                print("%20s %s" % ("", co.waits_for()))
 
 
 class KcoroBacktrace(gdb.Command):
