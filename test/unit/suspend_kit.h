@@ -9,9 +9,9 @@
 
 /* A wait whose waker is kept, for whoever ends it. */
 struct own {
-    KC_ATOMIC(kc_waker_t *) waker; /* set by begin */
     count_t begun, cancels;
-    int cancel_rc; /* what `cancelled` wakes it with, if it does */
+    KC_ATOMIC(kc_waker_t *) waker; /* set by begin */
+    int cancel_rc;                 /* what `cancelled` wakes it with, if it does */
     bool cancel_wakes;
     pthread_t thread;     /* where begin ran */
     kc_job_t *job;        /* ... and in which job */
@@ -26,8 +26,8 @@ static UNUSED void begins(kc_waker_t *w, void *arg)
 
     o->thread = pthread_self();
     o->job = kc_job_current();
-    add(&o->begun);
     kc_store_release(&o->waker, w);
+    add(&o->begun);
 }
 
 static UNUSED void is_cancelled(kc_waker_t *w, void *arg)
