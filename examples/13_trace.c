@@ -6,9 +6,9 @@
  *
  * Prints:
  *   kcoro: scheduler "shop", 0 workers, 5 jobs
- *     job "order", coroutine N, age 1.000 s, ACTIVE, inside its scope, 1 below
- *       scope "quotes", age 1.000 s, ACTIVE, runs on the main thread, 3 below
- *         job "quote", coroutine N, age 1.000 s, ACTIVE, waits for sleep
+ *     job N "order", age 1.000 s, ACTIVE, inside its scope, 1 below
+ *       scope N "quotes", age 1.000 s, ACTIVE, runs on the main thread, 3 below
+ *         job N "quote", age 1.000 s, ACTIVE, waits for sleep
  *           x 2 more like this
  *   the scope timed out: yes
  *   5 jobs: 1 completed, 4 cancelled, 0 live
@@ -27,7 +27,7 @@ static int quote(void *arg)
     return kc_sleep(KC_SEC(60));
 }
 
-/* The dump without stack traces and with N for the numbers of coroutines, which vary. */
+/* The dump without stack traces, and with N for the number of a job. */
 static void show(kc_sched_t *s)
 {
     char line[512], *text = NULL;
@@ -38,11 +38,14 @@ static void show(kc_sched_t *s)
         return;
     memory = fmemopen(text, size, "r");
     while (memory && fgets(line, sizeof line, memory)) {
-        char *number = strstr(line, "coroutine ");
-        if (strncmp(line + strspn(line, " "), "at ", 3) == 0)
+        size_t indent = strspn(line, " ");
+        int kind = (int)(indent + strcspn(line + indent, " ")); /* job, scope... */
+        if (strncmp(line + indent, "at ", 3) == 0)
             continue;
-        printf("%.*s%s%s", number ? (int)(number - line) : -1, line, number ? "coroutine N" : "",
-               number ? strchr(number, ',') : "");
+        if (strchr(line, '"') && indent > 0)
+            printf("%.*s N %s", kind, line, strchr(line, '"'));
+        else
+            fputs(line, stdout);
     }
     fclose(memory);
     free(text);

@@ -53,7 +53,8 @@ KC_API void kc_metrics(kc_sched_t *s, kc_metrics_t *out);
  * From now on s's events are recorded, and written to path by kc_trace_stop: a timeline in the
  * JSON format of Chrome and Perfetto. Events: JOB_CREATE, JOB_STATE, JOB_CANCEL_REQ, JOB_FINALIZE,
  * JOB_CHILD_ATTACH, JOB_WAIT_REGISTER, JOB_WAIT_WAKE; jobs from create to end; what each thread
- * runs; arrows from a cancel or wake to where the job goes on. On the way they lie in an unlinked
+ * runs; arrows from a cancel or wake to where the job goes on. Jobs have their number (kc_job_id).
+ * Lines are not in order of time, which readers do not mind. On the way they lie in an unlinked
  * file in the same folder, 32 bytes each; the memory in use does not grow with their number.
  *
  * Context: anywhere, while s is there.  Suspends: no; writes to files.
@@ -73,9 +74,10 @@ KC_API int kc_trace_start(kc_sched_t *s, const char *path);
 KC_API int kc_trace_stop(kc_sched_t *s);
 
 /*
- * Prints the tree of jobs that have not ended: name, coroutine, age (of those that were launched
- * with a name or other options), state, why it is cancelled, what it does or waits for, children;
- * and the stack trace of each that is at rest meanwhile. Scopes are lines of their own below their
+ * Prints the tree of jobs that have not ended: number (kc_job_id), name, age (of those that were
+ * launched with a name or other options), state, why it is cancelled, what it does or waits for,
+ * children; and the stack trace of each that is at rest meanwhile. What is waited for is named with
+ * its kind, its name if it has one, its address, and for a lock its owner. Scopes are lines of their own below their
  * coroutine's. Siblings without children that say the same are folded, whatever their ages. What is
  * more than 32 deep says how deep, and is not indented further. Nothing is stopped for it: each
  * line is true at its own moment. With the flag KC_SCHED_DUMP_ON_SIGQUIT the unix signal SIGQUIT

@@ -62,8 +62,15 @@ enum { RED_ZONE = 128 };
 
 void kc__usage(const char *call, const char *what)
 {
-    kcoro_t *co = kc__thread()->current;
+    const kcoro_t *co = kc__thread()->current, *body = co;
 
+    while (body && !(kc_load_relaxed(&body->block.flags) & KC_CORO_TASK))
+        body = body->resumer;
+    if (body == co)
+        kc__die("%s: %s, in job %llu \"%s\"", call, what, (unsigned long long)co->id, co->name);
+    if (body)
+        kc__die("%s: %s, in coroutine %llu \"%s\" of job %llu \"%s\"", call, what,
+                (unsigned long long)co->id, co->name, (unsigned long long)body->id, body->name);
     if (co->stack)
         kc__die("%s: %s, in coroutine %llu \"%s\"", call, what, (unsigned long long)co->id,
                 co->name);

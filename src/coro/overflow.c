@@ -53,8 +53,10 @@ static void report(const kcoro_t *co)
 {
     char line[256] = "";
     const char *const end = &line[sizeof line - 1];
-    char *p = put_text(line, end, "kcoro: stack overflow in coroutine ");
+    bool body = kc_load_relaxed(&co->block.flags) & KC_CORO_TASK;
+    char *p = put_text(line, end, "kcoro: stack overflow in ");
 
+    p = put_text(p, end, body ? "job " : "coroutine "); /* which have one number */
     p = put_number(p, end, co->id);
     p = put_text(p, end, " \"");
     p = put_text(p, end, co->name);

@@ -67,6 +67,43 @@ TEST(with_the_flag_each_cycle_is_found_in_real_time_once)
         }
 }
 
+static int meet_and_lock_firmly(kc_mutex_t *first, kc_mutex_t *second)
+{
+    kc_mutex_lock_nocancel(first);
+    kc_add_relaxed(&met, 1);
+    while (kc_load_relaxed(&met) < 2)
+        CHECK_EQ(kc_yield(), 0);
+    kc_mutex_lock_nocancel(second);
+    return 0;
+}
+
+static int firm_ab(void *arg)
+{
+    (void)arg;
+    return meet_and_lock_firmly(&a, &b);
+}
+
+static int firm_ba(void *arg)
+{
+    (void)arg;
+    return meet_and_lock_firmly(&b, &a);
+}
+
+static int two_firm(void *arg)
+{
+    (void)arg;
+    launch(firm_ab, NULL, "ab", NULL);
+    launch(firm_ba, NULL, "ba", NULL);
+    return 0;
+}
+
+TEST_ABORTS(in_real_time_what_cannot_return_aborts,
+            "kc_mutex_lock_nocancel: a deadlock that it cannot return (rule E4), in job ")
+{
+    (void)!kc_run(two_firm, NULL,
+                  &(kc_sched_opts_t){ .workers = 2, .flags = KC_SCHED_FIND_DEADLOCKS });
+}
+
 enum { LOCKS = 5, MANY = 24, TURNS = 40 };
 
 static kc_mutex_t locks[LOCKS];
