@@ -160,11 +160,16 @@ void kc_set_payload(void *payload)
 
     if (!co)
         kc__usage("kc_set_payload", "there is no current job (rule D4)");
-    kc_job_t *own = kc__job_own(co);
-    if (kc_unlikely(kc__job_word(own) & KC_WORD_OWNED))
-        kc__payload_replace(own, payload);
-    if (kc_likely(!(kc__job_flags(own) & KC_JOB_CODED)))
-        own->task.payload = payload; /* else nobody gets it, and a cleanup asks */
+    kc_job_t *j = kc__job_of(co->task);
+    bool lost = false; /* a cleanup asks after a failure: nobody gets it */
+    if (kc_unlikely(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_CODED))) {
+        j = kc__job_own(co);
+        lost = kc__job_flags(j) & KC_JOB_CODED;
+    }
+    if (kc_unlikely(kc__job_word(j) & KC_WORD_OWNED))
+        kc__payload_replace(j, payload);
+    if (!lost)
+        j->task.payload = payload;
 }
 
 /* The value of a job that has ended, for who takes it. */
