@@ -77,11 +77,11 @@ KC_API int kc_trace_stop(kc_sched_t *s);
  * Prints the tree of jobs that have not ended: number (kc_job_id), name, age (of those that were
  * launched with a name or other options), state, why it is cancelled, what it does or waits for,
  * children; and the stack trace of each that is at rest meanwhile. What is waited for is named with
- * its kind, its name if it has one, its address, and for a lock its owner. Scopes are lines of their own below their
- * coroutine's. Siblings without children that say the same are folded, whatever their ages. What is
- * more than 32 deep says how deep, and is not indented further. Nothing is stopped for it: each
- * line is true at its own moment. With the flag KC_SCHED_DUMP_ON_SIGQUIT the unix signal SIGQUIT
- * (Ctrl-\) prints it to stderr.
+ * its kind, its name if it has one, its address, and for a lock its owner. Scopes are lines of
+ * their own below their coroutine's. Siblings without children that say the same are folded,
+ * whatever their numbers and ages. What is more than 32 deep says how deep, and is not indented
+ * further. Nothing is stopped for it: each line is true at its own moment. With the flag
+ * KC_SCHED_DUMP_ON_SIGQUIT the unix signal SIGQUIT (Ctrl-\) prints it to stderr.
  *
  * Context: anywhere but unix signal handlers, while s is there.  Suspends: no; blocks as `to` does.
  * Returns: 0; -EINVAL: a NULL; -ENOMEM; -EIO: `to` has an error.

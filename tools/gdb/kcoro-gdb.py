@@ -3,7 +3,7 @@
 kcoro-gdb.py - kcoro's coroutines in gdb, in a live process and in a core file.
 
     (gdb) source kcoro-gdb.py
-    (gdb) kcoro list            every coroutine: number, state, what it runs, name, what it waits for
+    (gdb) kcoro list            every coroutine: number, state, function, name, what it waits for
     (gdb) kcoro bt 42           the backtrace of coroutine 42
     (gdb) kcoro bt all          of all that are not running
     (gdb) kcoro use 42          make bt, up, frame N, info locals show coroutine 42; frame 0 stays
