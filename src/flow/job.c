@@ -734,7 +734,7 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word)
                              KC_WORD_DONE_CANCELLED);
 }
 
-KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
+KC_INLINE bool drain_once(kc_job_t *j)
 {
     kc_wait_t w;
     uint64_t seen = kc__word_seen(&j->task);
@@ -756,12 +756,17 @@ KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
     return true;
 }
 
-void kc__job_drain_children(kc_job_t *j)
+KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
+{
+    return drain_once(j);
+}
+
+KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
 {
     if (kc_unlikely(kc__worker_cares(kc__worker(), KC_CARE_CYCLES))) {
         kc__cycle_drain(j);
         return;
     }
-    while (kc__job_drain_once(j))
+    while (drain_once(j))
         ;
 }
