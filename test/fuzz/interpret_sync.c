@@ -75,6 +75,84 @@ int op_generator(struct place *p, const struct op *op)
     return c.rc;
 }
 
+/* ---- waits of one's own --------------------------------------------------------------------- */
+
+static void wake(struct suspended *s, int rc)
+{
+    uint32_t none = 0;
+
+    if (!kc_cas_relaxed(&s->woken, &none, 1))
+        return;
+    s->guarded = prog.seed;
+    kc_wake(kc_load_relaxed(&s->waker), rc);
+}
+
+static int wakes_later(void *suspended)
+{
+    struct suspended *s = suspended;
+
+    (void)!kc_sleep(units(s->op->time));
+    wake(s, 0);
+    return 0;
+}
+
+static void wakes_now(void *suspended)
+{
+    wake(suspended, 0);
+}
+
+/* Another job wakes, which nobody waits for: so it is there whatever becomes of this one. */
+static void suspend_begins(kc_waker_t *w, void *arg)
+{
+    struct suspended *s = arg;
+    kc_launch_opts_t opts = { .flags = KC_JOB_DETACHED, .dispose = wakes_now };
+    int rc = -ENOMEM;
+
+    kc_store_relaxed(&s->waker, w);
+    if (s->op->how != 7)
+        rc = kc_launch_job(wakes_later, s, &opts, NULL);
+    if (rc != 0)
+        wake(s, 0);
+}
+
+static void suspend_cancelled(kc_waker_t *w, void *arg)
+{
+    struct suspended *s = arg;
+
+    MUST(w == kc_load_relaxed(&s->waker));
+    MUST(kc_add_relaxed(&s->cancels, 1) == 0);
+    MUST(!kc_job_current());
+    wake(s, -ECANCELED);
+}
+
+int op_suspend(struct place *p, const struct op *op)
+{
+    uint32_t must = must_be_cancelled(p), i = kc_add_relaxed(&prog.suspends, 1);
+    int rc;
+
+    if (i >= SUSPENDS)
+        return 0;
+    struct suspended *s = &prog.suspended[i];
+    s->op = op;
+    {
+        struct waiting w = wait_begins(p, op, NULL);
+        KC_CLEANUP(wait_ends, &w);
+        rc = kc_suspend(suspend_begins, suspend_cancelled, s);
+    }
+    MUST(rc == 0 || rc == -ECANCELED || may_lack_memory(rc));
+    bool begun = kc_load_relaxed(&s->waker);
+    MUST(begun || rc != 0);
+    MUST(kc_load_relaxed(&s->woken) == begun);
+    MUST(kc_load_relaxed(&s->cancels) <= begun);
+    if (begun)
+        MUST(s->guarded == prog.seed);
+    if (begun && rc == -ECANCELED)
+        MUST(kc_load_relaxed(&s->cancels) == 1);
+    return may_lack_memory(rc) ? 0 : checked(p, must, rc);
+}
+
+/* ---- parks ---------------------------------------------------------------------------------- */
+
 /* Also of a body that is unwound there, whose cleanups may wait for something else. */
 static void park_ends(void *node)
 {

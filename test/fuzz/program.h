@@ -41,6 +41,7 @@ enum {
     SIGNALS = 2,
     PERMITS = 2,
     ITEMS = 4096,
+    SUSPENDS = 2048,
     THREADS = 3,
     LATCH_COUNT = 6,
     DEFERS = 8, /* of one node */
@@ -89,6 +90,7 @@ enum kind { BODY, SCOPE, GROUP, PROMISE, TASK, PIECE, THREAD };
     X(generator, 2, 1, 1, 0)                                                                      \
     X(park, 2, 1, 0, 0)                                                                           \
     X(unpark, 2, 1, 1, 3)                                                                         \
+    X(suspend, 4, 2, 1, 0)                                                                        \
     X(send, 8, 4, 0, 3)                                                                           \
     X(recv, 8, 4, 0, 3)                                                                           \
     X(try_send, 2, 2, 2, 2)                                                                       \
@@ -185,6 +187,15 @@ struct item {
 };
 enum { ITEM_USED = 1, ITEM_SENT = 2, ITEM_GOT = 4, ITEM_BACK = 8 };
 
+/* A wait in kc_suspend. It stays until the end: who would have woken may come late. */
+struct suspended {
+    KC_ATOMIC(kc_waker_t *) waker;
+    KC_ATOMIC(uint32_t) woken; /* by whoever is the first */
+    KC_ATOMIC(uint32_t) cancels;
+    uint64_t guarded; /* written before kc_wake, read after kc_suspend */
+    const struct op *op;
+};
+
 struct channel {
     kc_chan_t *chan;
     size_t capacity;
@@ -243,6 +254,8 @@ struct program {
     KC_ATOMIC(uint32_t) fired[SIGNALS]; /* 1: may have, 2: has */
     struct item item[ITEMS];
     KC_ATOMIC(uint32_t) items;
+    struct suspended suspended[SUSPENDS];
+    KC_ATOMIC(uint32_t) suspends;
 
     KC_ATOMIC(uint32_t) closing, shutdown, ended, finished, threads_left;
     uint64_t trace; /* virtual time: a hash over who did what when, with which result */
