@@ -250,7 +250,7 @@ KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
  *
  * Context: anywhere; a plain thread blocks.  Suspends: yes.
  * Cancel: -ECANCELED at once; but one that has ended, or whose failure is why the caller was
- *         cancelled, is returned all the same.
+ *         cancelled, is returned all the same, and of these the one that has failed.
  * Returns: 0, and in *which, which may be NULL, its index (kc_job_result tells the rest);
  *          -EDEADLK: one of them is the caller's own job or one above it; -EINVAL: n is 0, or a
  *          NULL; -ENOMEM.

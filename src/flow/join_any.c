@@ -65,26 +65,36 @@ void kc__join_wakes(kc_wait_t *w)
     several_unref(all);
 }
 
+/* Takes a stand-in out of the line of j. False: it is claimed, as j has ended or is about to. word:
+ * what that of j is. */
+static bool leave_line(kc_job_t *j, kc_wait_t *w, uint64_t *word)
+{
+    *word = kc__job_lock(j);
+    bool waits = kc_load_relaxed(&w->word) == 0; /* it is claimed under this lock */
+    if (waits)
+        kc__wait_unlink(&j->waiters, &w->link);
+    kc__job_unlock_to(j, *word);
+    return waits;
+}
+
 /* From now on no stand-in ends the wait. Those that are still in their lines leave. Returns the
- * index of the first whose job has ended, or is about to; n: none. */
-static size_t leave_lines(struct several *all, kc_job_t *const *jobs, size_t n)
+ * index of the first whose job has failed, else that has ended, or is about to; n: none. */
+static size_t leave_lines(struct several *all, kc_job_t *const *jobs, size_t n, bool *failed)
 {
     size_t ended = n;
 
     kc__spin_lock(&all->lock);
     all->wait = NULL;
     kc__spin_unlock(&all->lock);
+    *failed = false;
     for (size_t i = 0; i < all->n; i++) {
-        kc_wait_t *w = &all->standin[i].wait;
-        uint64_t word = kc__job_lock(jobs[i]);
-        bool waits = kc_load_relaxed(&w->word) == 0; /* else it is claimed, under this lock */
-        if (waits)
-            kc__wait_unlink(&jobs[i]->waiters, &w->link);
-        kc__job_unlock_to(jobs[i], word);
-        if (waits)
+        uint64_t word;
+        if (leave_line(jobs[i], &all->standin[i].wait, &word)) {
             several_unref(all);
-        else if (ended == n)
+        } else if (ended == n || (!*failed && (word & KC_WORD_FAILED))) {
             ended = i;
+            *failed = word & KC_WORD_FAILED;
+        }
     }
     return ended;
 }
@@ -174,9 +184,12 @@ KC_INLINE size_t wait_for_one(kc_thread_t *t, kcoro_t *co, kc_job_t *const *jobs
         return n;
     if (real_begins(all, n, &w))
         *rc = kc__wait_commit(&w, KC_FOREVER);
-    size_t ended = leave_lines(all, jobs, n), which = *rc == 0 ? all->which : ended;
+    bool failed, stopped = co && kc__job_stopped(kc__job_of(co->task));
+    size_t ended = leave_lines(all, jobs, n, &failed);
+    if (*rc == 0 && !(failed && stopped)) /* what comes of a failure may end before it has */
+        ended = all->which;
     several_unref(all);
-    return which;
+    return ended;
 }
 
 KC_AFTER_SWITCH int kc_join_any(kc_job_t *const *jobs, size_t n, size_t *which)

@@ -6,12 +6,6 @@
 
 #include <kcoro/trace.h>
 
-static int ends_when_set(void *arg)
-{
-    UNTIL(get(arg));
-    return 0;
-}
-
 static void waits_for_any(kc_job_t *j)
 {
     UNTIL(kc_load_relaxed(&j->task.kind) == KC_WAIT_JOIN_ANY);
@@ -23,7 +17,7 @@ static void launch_all(kc_job_t *job[N], count_t go[N])
 {
     memset(go, 0, N * sizeof go[0]);
     for (int i = 0; i < N; i++)
-        job[i] = launch(ends_when_set, &go[i], NULL);
+        job[i] = launch(until_set, &go[i], NULL);
 }
 
 static void end_all(kc_job_t *job[N], count_t go[N])
@@ -101,7 +95,7 @@ static int joins_any_cancelled(void *arg)
 IN_A_JOB(in_a_cancelled_job_one_that_has_ended_is_returned)
 {
     count_t go = 0, gone = 1;
-    kc_job_t *job[2] = { launch(ends_when_set, &go, NULL), launch(ends_when_set, &gone, NULL) };
+    kc_job_t *job[2] = { launch(until_set, &go, NULL), launch(until_set, &gone, NULL) };
 
     CHECK_EQ(kc_job_join(job[1]), 0);
     kc_job_t *j = launch(joins_any_cancelled, job, NULL);
@@ -235,7 +229,7 @@ static int joins_itself_or_above(void *arg)
 IN_A_JOB(oneself_or_an_ancestor_in_the_list_is_edeadlk)
 {
     count_t gone = 1;
-    kc_job_t *ended_one = launch(ends_when_set, &gone, NULL);
+    kc_job_t *ended_one = launch(until_set, &gone, NULL);
 
     CHECK_EQ(kc_job_join(ended_one), 0);
     kc_job_t *j = launch(joins_itself_or_above, ended_one, NULL);
@@ -258,7 +252,7 @@ IN_A_JOB(a_list_that_is_empty_or_has_a_hole_is_einval)
 IN_A_JOB(a_job_may_stand_in_the_list_twice)
 {
     count_t go = 0;
-    kc_job_t *j = launch(ends_when_set, &go, NULL), *job[2] = { j, j };
+    kc_job_t *j = launch(until_set, &go, NULL), *job[2] = { j, j };
     struct setter s = { &go, kc_job_current() };
     size_t which = 99;
 
@@ -287,8 +281,8 @@ OUTSIDE(a_plain_thread_blocks_or_pumps, s)
     size_t which = 99;
 
     set(&thread_go, 0);
-    job[0] = launch(ends_when_set, &never_set, &opts);
-    job[1] = launch(ends_when_set, &thread_go, &opts);
+    job[0] = launch(until_set, &never_set, &opts);
+    job[1] = launch(until_set, &thread_go, &opts);
     pthread_t t = thread_runs(sets_later, NULL);
     CHECK_EQ(kc_join_any(job, 2, &which), 0);
     CHECK_EQ(which, 1);
