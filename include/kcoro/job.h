@@ -73,7 +73,7 @@ struct kc_launch_opts {
     uint32_t flags;         /* KC_JOB_*                                                          */
     size_t stack;           /* 0: the scheduler's default                                        */
     kc_time_t timeout;      /* from the launch; 0: none                                          */
-    kc_time_t grace;        /* how long shields and cleanups hold a cancel back; 0: no limit     */
+    kc_time_t grace;        /* how long shields and cleanups hold a cancel back; 0: as above it  */
     kc_signal_t *signal;    /* also obey this signal's TERMINATE                                 */
     void (*dispose)(void *arg); /* called instead of fn if it ends without having started        */
     const char *name;           /* copied, 31 bytes at most                                      */
@@ -82,7 +82,7 @@ struct kc_launch_opts {
 typedef struct {
     uint32_t flags;       /* KC_JOB_SUPERVISOR                                                   */
     kc_time_t timeout;    /* 0: none                                                             */
-    kc_time_t grace;      /* 0: that of the job around it                                        */
+    kc_time_t grace;      /* how long shields and cleanups hold a cancel back; 0: as around it   */
     uint32_t max_running; /* so many children at a time are started and not ended; 0: no limit   */
     kc_signal_t *signal;  /* also obey this signal's TERMINATE                                   */
     const char *name;     /* copied, 31 bytes at most                                            */
@@ -297,6 +297,14 @@ KC_API int kc_cancel_reason(void);
 /*
  * Between begin and end the current job is not effectively cancelled, nor is what is below it: a
  * cancel that comes is carried out at the outermost end. Shields nest.
+ *
+ * How long that may last is a job's grace, which counts from the cancel request: then shields and
+ * cleanups hold the cancel back no longer, and calls in them return -ECANCELED too; nothing is
+ * ended by force. Scopes, children, groups and the calls of collect have the smaller one of their
+ * own and that above them, and the scheduler's bounds all; a detached job or a task has the
+ * scheduler's and its own. If there is no memory for the clock of a grace that was inherited, it is
+ * over at once. A body that fails was not asked to end: its own cleanups take the time they need,
+ * but from then on what is below it has its grace.
  *
  * Context: a job.  Suspends: no.
  * Returns: 0; -ECANCELED: the cancel came first, no shield is open; -EPERM: there is no job.

@@ -59,7 +59,7 @@ typedef struct {
     uint64_t seed;  /* not 0: the order of ready coroutines is a function of it (no workers)    */
     const char
         *name;       /* for people; copied, 31 bytes at most                                     */
-    kc_time_t grace; /* 0: unlimited; the bound above all jobs, in kc_sched_destroy too        */
+    kc_time_t grace; /* 0: no limit; bounds that of all its jobs (job.h), kc_sched_destroy too  */
     /* Called for each job that ends FAILED, once, whoever else hears of it or nobody does: on the
      * thread that ends it, before anybody can see the end. Scopes, groups and promises are not
      * reported. It may not suspend, launch or cancel. kc_job_name, kc_job_id, kc_job_returned,

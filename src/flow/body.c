@@ -624,6 +624,7 @@ const struct kc_task_host kc__task_host = {
     .open = kc__roots_open,
     .close = kc__roots_close,
     .shut = kc__roots_shut,
+    .gone = kc__grace_gone,
     .idle = kc__roots_idle,
     .held_open = kc__roots_held_open,
     .end_shields = kc__roots_end_shields,

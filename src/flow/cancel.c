@@ -21,6 +21,10 @@
  *          it ends is looked at under the lock of the parent, so whoever finds a child marked so
  *          sees it too.
  *
+ *          When the grace of a job is over (grace.c), its shields hold nothing back any more, nor
+ *          do those below it. They are told as of the cancel itself: the walk tells all children
+ *          once more, and marks with LATE whom it is about to tell.
+ *
  *          Many children that are not to be resumed (J17) and have nothing to clean up end where
  *          they are, and their stacks are not even touched: that is what is slow about very many.
  *
@@ -138,6 +142,18 @@ static bool held(uint64_t word)
     return (word & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) == KC_WORD_SHIELDED;
 }
 
+/* Under its lock: the same when the time for shields is over. One that was not asked to end, as its
+ * body has failed or it forbids signals, holds back what it will: the time was its children's. */
+static uint64_t overdue(const kc_job_t *j, uint64_t word, kc_cancel_by_t by)
+{
+    if (by == KC_BY_OWN_GRACE && j->reason == 0)
+        return word | KC_WORD_OVER_BELOW;
+    if ((word & (KC_WORD_FORBID | KC_WORD_CANCELLED)) == KC_WORD_FORBID)
+        return word;
+    return word | KC_WORD_GRACE_OVER | KC_WORD_OVER_BELOW |
+           (word & KC_WORD_CANCELLED && !has_ended(word) ? KC_WORD_STOP | KC_WORD_HALT : 0);
+}
+
 /* Under its lock: what this cancel makes of the word. */
 static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by)
 {
@@ -148,9 +164,8 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
         j->code = reason;
     if (fails)
         word |= KC_WORD_FAILED;
-    if (by == KC_BY_GRACE)
-        return word | KC_WORD_GRACE_OVER |
-               (word & KC_WORD_CANCELLED && !has_ended(word) ? effect : 0);
+    if (by == KC_BY_GRACE || by == KC_BY_OWN_GRACE)
+        return overdue(j, word, by);
     if (by == KC_BY_CHILD && (word & KC_WORD_FORBID)) /* its body goes on */
         return word | KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT);
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
@@ -237,22 +252,20 @@ static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, 
     }
 }
 
-/* The time for shields counts from the request (J27). */
-static void arm_grace(kc_job_t *j)
+/* j was asked to end, when its word was so: the time for shields counts from now (J27), unless
+ * there is nothing that could hold the cancel back. False: there is no memory for a clock. */
+static bool grace_begins(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by)
 {
-    kc_job_ext_t *ext = kc__job_ext_of(j);
+    bool told = by == KC_BY_PARENT && !(was & KC_WORD_FORBID) &&
+                !(kc__job_flags(j) & KC_JOB_GUEST); /* then the one above has a clock */
+    bool fails = by == KC_BY_BODY && reason != -ECANCELED;
 
-    if (kc_likely(!ext || ext->grace == 0))
-        return;
-    kc__job_lock(j);
-    kc_clock_t *clock = ext->grace_end;
-    if (clock)
-        kc__clock_ref(clock);
-    kc__job_unlock(j);
-    if (!clock)
-        return;
-    kc__clock_arm(clock, kc__sched_after(kc__job_sched(j), ext->grace));
-    kc__clock_unref(clock);
+    if (kc_likely(!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0))
+        return true;
+    if ((told && !kc__job_ext_of(j)) ||
+        ((was & KC_WORD_COUNT) == 1 && (fails || !(was & KC_WORD_STARTED))))
+        return true;
+    return kc__grace_begins(j, told);
 }
 
 /* For metrics and traces: j was cancelled at that time. */
@@ -270,9 +283,17 @@ static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t b
              .state = KC_JOB_CANCELLING, .by = (uint8_t)by);
 }
 
-/* FIRST: it was not cancelled before, and is now. FAILED: it had not failed before, and has now.
- * LATE: it was cancelled before. */
-enum { MARKED_FIRST = 1, MARKED_EFFECT = 2, MARKED_FAILED = 4, MARKED_LATE = 8 };
+/* FIRST: it was not cancelled before, and is now. BELOW: its children must hear of something.
+ * FAILED: it had not failed before, and has now. LATE: it was cancelled before. */
+enum { MARKED_FIRST = 1, MARKED_BELOW = 2, MARKED_FAILED = 4, MARKED_LATE = 8 };
+
+static int mark(kc_job_t *j, int reason, kc_cancel_by_t by);
+
+/* j was marked just now, and its grace is over at once. Returns what its children must hear of. */
+static KC_NOINLINE KC_COLD int mark_overdue(kc_job_t *j)
+{
+    return mark(j, 0, KC_BY_OWN_GRACE) & MARKED_BELOW;
+}
 
 /* Marks j, which somebody holds a reference on, and says what is new. */
 static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
@@ -288,24 +309,26 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     kc__tsan_release(j);
     /* The count holds j for the notice, and for the look at its parent's queue. */
     kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
-    if (fresh & KC_WORD_CANCELLED) {
+    if (fresh & KC_WORD_CANCELLED)
         tell_cancel(s, j, reason, by, at);
-        arm_grace(j);
-    }
+    bool in_time =
+        !(fresh & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
     if (effect)
         takes_effect(j, fresh, was, tells, notice);
     if (skips)
         skip_the_queue(j);
-    return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect ? MARKED_EFFECT : 0) |
+    bool late = (fresh & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
+    return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect || late ? MARKED_BELOW : 0) |
            (fresh & KC_WORD_FAILED ? MARKED_FAILED : 0) |
-           (was & KC_WORD_CANCELLED ? MARKED_LATE : 0);
+           (was & KC_WORD_CANCELLED ? MARKED_LATE : 0) |
+           (kc_likely(in_time) ? 0 : mark_overdue(j));
 }
 
 /* Under the lock of its parent: child and all below it have been told. */
 static void told(kc_job_t *parent, kc_job_t *child)
 {
-    if (is_shutting(parent) && !(kc__job_word(child) & KC_WORD_SHUT))
-        return; /* not of that: its turn comes again */
+    if (kc__job_told_mark(parent) & ~KC_WORD_WALKED & ~kc__job_word(child))
+        return; /* not of all: its turn comes again */
     kc__job_change(child, KC_WORD_WALKED, 0);
     if (!child->next || child->next == child)
         return; /* it has left already, or is the only one */
@@ -392,14 +415,15 @@ static void bury(kc_queue_t *gone)
  */
 static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
 {
-    uint64_t effect = KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | kc__job_told_mark(at);
+    uint64_t effect = kc__job_born_mark(at);
     uint64_t count = kc__job_flags(at) & KC_JOB_ROOT ? 0 : word & KC_WORD_COUNT;
     int reason = kc__job_reason_below(at);
 
     for (int i = 0; i < AT_ONCE; i++) {
         kc_job_t *child = at->children;
         uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* X2 */
-        if (!is_bare(seen) || (kc__job_flags(child) & ~(uint32_t)KC_JOB_PUBLIC) ||
+        if (!is_bare(seen) ||
+            (kc__job_flags(child) & ~(uint32_t)(KC_JOB_PUBLIC | KC_JOB_GRACED)) ||
             kc_load_acquire(&child->task.worker) != kc__worker() || /* X1 */
             !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
             return false;
@@ -434,12 +458,10 @@ static kc_job_t *first_untold(kc_job_t *at, uint64_t word)
 
     if (child && !(word & KC_WORD_STOP) && (kc__job_flags(child) & KC_JOB_SCOPE))
         child = child->next != child ? child->next : NULL;
-    uint64_t seen = child ? kc__job_word(child) : KC_WORD_WALKED | KC_WORD_SHUT;
-    if (!(seen & KC_WORD_SHUT) && is_shutting(at)) {
-        kc__job_change(child, KC_WORD_SHUT, KC_WORD_WALKED);
-        return child;
-    }
-    return seen & KC_WORD_WALKED ? NULL : child;
+    uint64_t all = kc__job_told_mark(at), more = child ? all & ~kc__job_word(child) : 0;
+    if (more & ~KC_WORD_WALKED)
+        kc__job_change(child, more & ~KC_WORD_WALKED, KC_WORD_WALKED);
+    return more ? child : NULL;
 }
 
 void kc__job_walk(kc_job_t *top)
@@ -467,8 +489,8 @@ void kc__job_walk(kc_job_t *top)
             continue; /* others have had a chance to take the lock */
         if (child) {
             mark(child, reason, KC_BY_PARENT);
-            if ((word & KC_WORD_GRACE_OVER) && (kc__job_flags(child) & KC_JOB_SCOPE))
-                mark(child, reason, KC_BY_GRACE); /* it was the scope's too (J27) */
+            if (word & KC_WORD_OVER_BELOW)
+                mark(child, 0, KC_BY_GRACE); /* it was the child's too (J27) */
             if (kc__job_word(child) & KC_WORD_HALT)
                 at = child; /* also if another thread cancels it: both must be through with it */
             else
@@ -491,7 +513,7 @@ static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
 
     kc__job_ref(j); /* it may end here: a promise does */
     int news = mark(j, reason, by);
-    if (news & MARKED_EFFECT)
+    if (news & MARKED_BELOW)
         kc__job_walk(j);
     kc__job_unref(j);
     if (foreign)

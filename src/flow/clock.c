@@ -92,13 +92,6 @@ kc_clock_t *kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j))
     return clock;
 }
 
-kc_time_t kc__clock_at(const kc_clock_t *clock)
-{
-    uint32_t state = kc_load_acquire(&clock->state); /* L2 */
-
-    return state == NEW || state == ARMING ? KC_FOREVER : clock->at;
-}
-
 /* On w's thread. */
 static void set_alarm(kc_clock_t *clock, kc_worker_t *w)
 {

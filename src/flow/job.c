@@ -45,7 +45,7 @@
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
  *                                                                          hold)
- *          R3 in the ring of children, those with WALKED come last, of these those with SHUT.
+ *          R3 in the ring of children, those that were told of all come last: kc__job_told_mark.
  */
 #include "flow/job.h"
 
@@ -208,8 +208,11 @@ static void ring_add(kc_job_t *parent, kc_job_t *j)
 
     j->parent = parent;
     j->task.depth = parent->task.depth + 1;
-    if (kc_unlikely(kc__job_flags(parent) & KC_JOB_ROOT))
+    uint32_t above = kc__job_flags(parent) & (KC_JOB_ROOT | KC_JOB_GRACED);
+    if (kc_unlikely(above & KC_JOB_ROOT))
         kc__root_arrive(parent);
+    else if (kc_unlikely(above != 0))
+        kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
     if (first) {
         j->next = first;
         j->prev = first->prev;
@@ -285,8 +288,7 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     /* Not HALT alone: then only the children are cancelled, and the body goes on (J24). */
     if (kc_unlikely(seen & KC_WORD_STOP)) {
         j->reason = kc__job_reason_below(parent);
-        kc__job_change(
-            j, KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | kc__job_told_mark(parent), 0);
+        kc__job_change(j, kc__job_born_mark(parent), 0);
         ring_add(parent, j);
         parent->children = j->next; /* R3: it was told, so it is the last */
     } else {

@@ -31,6 +31,7 @@ enum {
     KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
+    KC_JOB_GRACED = 1 << 27,  /* it has a grace of its own, or one above it has            */
     KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: see kc_task_more            */
     KC_JOB_ONESHOT = 1 << 27, /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
@@ -76,9 +77,9 @@ struct kc_job_ext {
     void (*ended)(void *owner); /* I  called when it is terminal                       */
     void *owner;                /* I                                                   */
     size_t stack;               /* I  0: the scheduler's default                       */
-    kc_time_t grace;            /* I  0: no limit                                      */
+    kc_time_t grace;            /* I  its own; 0: none                                 */
     struct kc_clock *timeout;   /* L  armed; NULL: none                                */
-    struct kc_clock *grace_end; /* L  made at launch, armed by the cancel              */
+    struct kc_clock *grace_end; /* L  armed by the cancel; see grace.c                 */
     kc_local_t *locals;         /* L                                                   */
     struct kc_news *news;       /* L  its signal and slots, see news.c                 */
     kc_time_t born;             /* I  if it is dated: when, on its scheduler's clock   */
@@ -340,9 +341,10 @@ typedef enum {
     KC_BY_CHILD,    /* which has failed                           */
     KC_BY_BODY,     /* which has failed, or says it was cancelled */
     KC_BY_CLOCK,    /* its timeout                                */
-    KC_BY_GRACE,    /* the time for its shields is over           */
+    KC_BY_GRACE,    /* the time for shields is over, its own and all below */
     KC_BY_SHUTDOWN, /* the scheduler ends                        */
-    KC_BY_REQUEST   /* as KC_BY_USER, and counted: kc_job_cancel */
+    KC_BY_REQUEST,  /* as KC_BY_USER, and counted: kc_job_cancel */
+    KC_BY_OWN_GRACE /* as KC_BY_GRACE, by its own clock          */
 } kc_cancel_by_t;
 
 /* Asks j to end. True: this call moved it out of ACTIVE. */
@@ -358,12 +360,22 @@ bool kc__job_fail_running(kc_job_t *j, int code);
 /* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
 int kc__job_reason_below(const kc_job_t *j);
 
-/* Under the lock of j: what a child is marked with when it is told of a cancel now. */
+/* Under the lock of j: how a child is marked that has been told of all there is to be told now. */
 KC_INLINE uint64_t kc__job_told_mark(kc_job_t *j)
 {
     bool ends = kc_load_relaxed(&kc__job_sched(j)->shutting);
+    bool late = kc__job_word(j) & KC_WORD_OVER_BELOW;
 
-    return ends ? KC_WORD_WALKED | KC_WORD_SHUT : KC_WORD_WALKED;
+    return KC_WORD_WALKED | (ends ? KC_WORD_SHUT : 0) | (late ? KC_WORD_LATE : 0);
+}
+
+/* The same, and what the word of one is that is cancelled with it, at once and without a shield. */
+KC_INLINE uint64_t kc__job_born_mark(kc_job_t *j)
+{
+    uint64_t told = kc__job_told_mark(j);
+    uint64_t over = told & KC_WORD_LATE ? KC_WORD_GRACE_OVER | KC_WORD_OVER_BELOW : 0;
+
+    return KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | told | over;
 }
 
 /* Tells the children that do not know yet. */
@@ -513,6 +525,23 @@ int kc__scope_run(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts, bool *did)
 /* What marks a scope in a coroutine's list of cleanups. */
 void kc__scope_mark(void *arg);
 
+/* ---- grace.c: how long shields hold a cancel back ------------------------------------------- */
+
+/* j, which nobody knows yet, has a grace of its own. 0 or -ENOMEM. */
+int kc__grace_prepare(kc_job_t *j, kc_time_t grace);
+
+/* Somebody has asked j to end, and has a reference on it: its time counts from now. by_parent: that
+ * has a clock already. False: there is no memory for one, so the time must be over at once. */
+bool kc__grace_begins(kc_job_t *j, bool by_parent);
+
+/* The body of j goes on on another thread: so does the clock. */
+void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext);
+
+/* That of a scheduler: as kc_task_host (sched.h) says of open, shut and gone. */
+int kc__grace_open(kc_sched_t *s);
+void kc__grace_shut(kc_sched_t *s);
+void kc__grace_gone(kc_sched_t *s);
+
 /* ---- clock.c: timeouts and grace ----------------------------------------------------------- */
 
 typedef struct kc_clock kc_clock_t;
@@ -533,9 +562,6 @@ kc_clock_t *kc__clock_copy_here(kc_clock_t *clock);
 /* One more user, so that it may be armed while the job drops it. */
 void kc__clock_ref(kc_clock_t *clock);
 void kc__clock_unref(kc_clock_t *clock);
-
-/* When it rings, or has rung; KC_FOREVER: it was not armed. It has not been dropped. */
-kc_time_t kc__clock_at(const kc_clock_t *clock);
 
 /* The job's reference to it is given up; it does not ring any more, or has. */
 void kc__clock_drop(kc_clock_t *clock);
@@ -592,6 +618,7 @@ void kc__guest_goes(kc_job_t *j);
 int kc__roots_open(kc_sched_t *s);
 void kc__roots_close(kc_sched_t *s);
 void kc__roots_shut(kc_sched_t *s);
+void kc__roots_over(kc_sched_t *s); /* the grace of all that is shut is over */
 bool kc__roots_idle(kc_sched_t *s);
 bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen);
 bool kc__roots_end_shields(kc_sched_t *s);

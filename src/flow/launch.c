@@ -39,11 +39,6 @@ static void timeout_rings(kc_job_t *j)
     kc__job_cancel(j, -ETIMEDOUT, KC_BY_CLOCK);
 }
 
-static void grace_rings(kc_job_t *j)
-{
-    kc__job_cancel(j, 0, KC_BY_GRACE);
-}
-
 int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
 {
     if (!kc__wishes_any(w))
@@ -56,12 +51,11 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
         memcpy(ext->name, w->name, strnlen(w->name, sizeof ext->name - 1));
     kc__tsan_show();
     ext->stack = w->stack;
-    ext->grace = w->grace;
     ext->max_running = w->max_running;
     ext->dispose = w->dispose;
     if (w->timeout && !(ext->timeout = kc__clock_new(j, timeout_rings)))
         return -ENOMEM;
-    if (w->grace && !(ext->grace_end = kc__clock_new(j, grace_rings)))
+    if (w->grace && kc__grace_prepare(j, w->grace) != 0)
         return -ENOMEM;
     return w->signal ? kc__news_prepare(j, w->signal) : 0;
 }
@@ -193,7 +187,8 @@ static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
 
     if (!kc__job_ext(j))
         return -ENOMEM;
-    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GUEST);
+    uint32_t more = KC_JOB_GUEST | (above->grace ? KC_JOB_GRACED : 0u);
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | more);
     kc__root_hold(root);
     kc_add_relaxed(&above->holds, KC_HOLD_COMES); /* they wait for what others do: until job_end */
     kc_store_relaxed(&j->task.word, 2); /* so a promise cannot end before it is known below */

@@ -71,13 +71,13 @@ kc_job_t *kc__root_for(kc_sched_t *s, bool detached)
 int kc__roots_open(kc_sched_t *s)
 {
     for (int i = 0; i < kc__roots_count(s); i++) {
-        kc_job_t *root = kc__job_new(s, KC_JOB_ROOT | KC_JOB_SUPERVISOR, false);
+        kc_job_t *root = kc__job_new(s, KC_JOB_ROOT | KC_JOB_SUPERVISOR | KC_TASK_BODILESS, false);
         if (!root)
             return -ENOMEM;
         kc_store_relaxed(&root->arrived, 0);
         *place_of(s, i) = &root->task;
     }
-    return 0;
+    return kc__grace_open(s);
 }
 
 void kc__roots_close(kc_sched_t *s)
@@ -105,8 +105,12 @@ void kc__guest_comes(kc_job_t *j)
         s->first_guest = j;
     s->last_guest = j;
     kc__job_unlock(root);
-    if (ends) /* who has ended the others may have missed it */
-        kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
+    if (!ends)
+        return;
+    kc__job_cancel(j, -ESHUTDOWN,
+                   KC_BY_SHUTDOWN); /* who has ended the others may have missed it */
+    if (kc__job_word(root) & KC_WORD_GRACE_OVER)
+        kc__job_cancel(j, 0, KC_BY_GRACE);
 }
 
 void kc__guest_goes(kc_job_t *j)
@@ -187,10 +191,19 @@ void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *
 void kc__roots_shut(kc_sched_t *s)
 {
     kc_store_relaxed(&s->shutting, 1);
+    kc__grace_shut(s);
     for (int i = 0; i < kc__roots_count(s); i++)
         kc__job_cancel(kc__root_at(s, i), -ESHUTDOWN, KC_BY_SHUTDOWN);
     for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;)
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
+}
+
+void kc__roots_over(kc_sched_t *s)
+{
+    for (int i = 0; i < kc__roots_count(s); i++)
+        kc__job_cancel(kc__root_at(s, i), 0, KC_BY_GRACE);
+    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;)
+        kc__job_cancel(j, 0, KC_BY_GRACE);
 }
 
 bool kc__roots_idle(kc_sched_t *s)

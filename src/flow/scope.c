@@ -38,30 +38,6 @@ static void remove_mark(kc_scope_t *s)
     *link = s->mark.next;
 }
 
-static kc_time_t smaller_grace(kc_time_t mine, kc_job_t *around)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(around);
-    kc_time_t outer = ext ? ext->grace : 0;
-
-    return mine == 0 || (outer != 0 && outer < mine) ? outer : mine;
-}
-
-/* j is born cancelled: its grace counts from the request to its parent, as far as that is known. */
-static void grace_goes_on(kc_job_t *j, kc_job_t *parent)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(j), *above = kc__job_ext_of(parent);
-
-    if (kc__job_word(parent) & KC_WORD_GRACE_OVER)
-        kc__job_change(j, KC_WORD_GRACE_OVER, 0);
-    if (!ext || !ext->grace_end)
-        return;
-    kc_time_t at = kc__sched_after(kc__job_sched(j), ext->grace);
-    kc__job_lock(parent);
-    kc_time_t outer = above && above->grace_end ? kc__clock_at(above->grace_end) : KC_FOREVER;
-    kc__job_unlock(parent);
-    kc__clock_arm(ext->grace_end, outer < at ? outer : at);
-}
-
 int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
 {
     static const kc_scope_opts_t defaults;
@@ -77,7 +53,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     struct kc_job_wishes wishes = {
         .name = opts->name,
         .timeout = opts->timeout,
-        .grace = smaller_grace(opts->grace, parent),
+        .grace = opts->grace,
         .max_running = opts->max_running,
         .signal = opts->signal,
     };
@@ -101,7 +77,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     push_mark(s, t->current);
     co->task = &j->task;
     if (kc_unlikely(kc__job_word(j) & KC_WORD_CANCELLED))
-        grace_goes_on(j, parent);
+        kc__grace_begins(j, true); /* which needs no memory */
     kc__wishes_arm(j, &wishes);
     return 0;
 }

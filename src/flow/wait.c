@@ -269,8 +269,8 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
-/* j goes on on another thread, with its clocks: only its own body and end change those. A notice
- * that goes to the old thread is sent on from there. */
+/* j goes on on another thread, with its clocks. A notice that goes to the old thread is sent on
+ * from there, and so is a clock that comes meanwhile: who cancels j may give it one. */
 static void move_to(kc_job_t *j, kc_worker_t *to)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -280,8 +280,7 @@ static void move_to(kc_job_t *j, kc_worker_t *to)
         return;
     if (ext->timeout)
         kc__clock_hop(ext->timeout);
-    if (ext->grace_end)
-        kc__clock_hop(ext->grace_end);
+    kc__grace_hop(j, ext);
 }
 
 /* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. */

@@ -33,7 +33,7 @@
 #define KC_WORD_DRAIN (1ull << 37)     /* its body waits until it alone is left in the count     */
 #define KC_WORD_FORBID (1ull << 38)    /* only the end of the scheduler cancels it               */
 #define KC_WORD_CLOSED (1ull << 39)    /* a group that takes no more children; a promise kept    */
-#define KC_WORD_GRACE_OVER (1ull << 40)     /* shields hold nothing back any more                */
+#define KC_WORD_GRACE_OVER (1ull << 40)     /* its shields hold nothing back any more            */
 #define KC_WORD_DONE (1ull << 41)           /* terminal, so the count is 0; the next two say how */
 #define KC_WORD_DONE_FAILED (1ull << 42)    /* ...                                               */
 #define KC_WORD_DONE_CANCELLED (1ull << 43) /* ...                                               */
@@ -49,6 +49,8 @@
 #define KC_WORD_BELOW (1ull << 53)  /* FAILED, as one below has: see failure.c               */
 #define KC_WORD_OWNED (1ull << 54)  /* its value has somebody to dispose of it, see payload.c */
 #define KC_WORD_UNDONE (1ull << 55) /* a child has failed, or was cancelled before it returned 0 */
+#define KC_WORD_LATE (1ull << 56)   /* WALKED, and told that the grace of its parent is over */
+#define KC_WORD_OVER_BELOW (1ull << 57) /* the grace of its children is over: see grace.c  */
 #define KC_WORD_STOP                                                                              \
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
 

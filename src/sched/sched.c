@@ -86,7 +86,7 @@ static int check_opts(const kc_sched_opts_t *opts)
         return -EINVAL;
     if (opts->workers < KC_NO_WORKERS || opts->workers > KC_MAX_WORKERS)
         return -EINVAL;
-    if (alone && opts->workers > 0)
+    if ((alone && opts->workers > 0) || opts->grace < 0)
         return -EINVAL;
     return kc__stack_fits(opts->stack_size) ? 0 : -ENOMEM;
 }
@@ -191,6 +191,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     if (!s)
         return NULL;
     s->flags = opts->flags;
+    s->grace = opts->grace;
     s->stack_size = opts->stack_size ? opts->stack_size : KC_STACK_DEFAULT;
     s->stack_class = kc__stack_class(s->stack_size);
     s->fp_control = kc__switch_fp_control();
@@ -632,6 +633,7 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__task_host.shut(s);
     kc__hub_shut(s->hub); /* before the jobs are waited for: a dispose may give up what holds one */
     pump_all(s);
+    kc__task_host.gone(s);
     pump_end(s);
     pump_begin(s); /* from now on nobody finds main asleep and writes to its descriptor */
     if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)

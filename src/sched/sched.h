@@ -103,6 +103,7 @@ struct kc_task_host {
     int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
     void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
     void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
+    void (*gone)(kc_sched_t *s);      /* after shut: it has ended. On the main thread        */
     bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
     bool (*held_open)(kc_sched_t *s, uint64_t *seen); /* something is left that another thread
                                          may end. seen: changes when one more such has come */
@@ -249,6 +250,7 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
     int workers;                  /* I */
     uint32_t flags;               /* I */
+    kc_time_t grace;              /* I  how long shields of its jobs hold a cancel; 0: no limit */
     size_t stack_size;            /* I */
     unsigned stack_class;         /* I  of that size                                          */
     uint64_t fp_control;          /* I  of the creator: what its coroutines start with        */

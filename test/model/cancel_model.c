@@ -17,11 +17,19 @@
  *          rest     of two children that are not to be resumed one ends where it is, while another
  *                   thread joins it, cancels it, or holds it open
  *          shut     the scheduler ends while a job is cancelled whose child forbids that
+ *          late     the grace of a job is over while it is cancelled, and its child has a shield
  *
  * ORDER    J1 to J5 in word.h, X1 and X2 in cancel.c, the rest in job_model_world.c.
  *
  * CONTROLS As in job_model.c.
  */
+#include "flow/word.h"
+
+static bool tells_once; /* wrong: who was told of the cancel is not told that the grace is over */
+static const uint64_t late_bit = KC_WORD_LATE;
+
+#undef KC_WORD_LATE
+#define KC_WORD_LATE (tells_once ? 0 : late_bit)
 #include "job_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 
 /* ---- parts of threads ---------------------------------------------------------------------- */
@@ -99,6 +107,11 @@ static void shuts(int job)
     kc__job_cancel(&s.job[job], -ESHUTDOWN, KC_BY_SHUTDOWN);
     if (shuts_late)
         kc_store_relaxed(&sched.shutting, 1);
+}
+
+static void rings(int job)
+{
+    kc__job_cancel(&s.job[job], 0, KC_BY_GRACE);
 }
 
 static bool tells_in_two_steps; /* wrong: the count rises for the notice after the mark */
@@ -309,6 +322,14 @@ static void reset_shut(void)
     model_name(&sched.shutting, "shutting");
 }
 
+/* The one in the middle has a shield. */
+static void reset_late(void)
+{
+    reset_both();
+    kc__job_change(&s.job[CHILD], KC_WORD_SHIELDED, 0);
+    s.job[CHILD].shields = 1;
+}
+
 /* Not started; the first thread has submitted it. */
 static void reset_notice(void)
 {
@@ -458,6 +479,14 @@ static void check_shut(void)
     model_assert(s.job[CHILD].reason == -ESHUTDOWN);
 }
 
+static void check_late(void)
+{
+    for (int i = PARENT; i < s.made; i++) {
+        model_assert(s.job[i].task.word & KC_WORD_GRACE_OVER);
+        model_assert(is_marked(&s.job[i]) && s.terminated[i] == 1);
+    }
+}
+
 /* Whoever has cancelled it: it has ended, and its notice was read. */
 static void check_notice(void)
 {
@@ -588,6 +617,13 @@ static const struct model shut = { "shut",
                                    2,
                                    { { "other", cancels_one, PARENT }, { "main", shuts, ROOT } } };
 
+static const struct model late = { "late",
+                                   reset_late,
+                                   check_late,
+                                   2,
+                                   { { "other", cancels_one, PARENT },
+                                     { "clock", rings, PARENT } } };
+
 const struct model_file model_file = { .enters = enters, .slow = true };
 
 TEST(a_child_is_refused_or_told)
@@ -660,6 +696,11 @@ TEST(who_forbids_signals_is_told_when_the_scheduler_ends)
     passes(&shut, 2);
 }
 
+TEST(when_the_grace_is_over_all_below_are_told_whatever_they_were_told_before)
+{
+    passes(&late, 2);
+}
+
 TEST(control_j1_torn_ends_one_at_rest_that_somebody_looks_at)
 {
     needs(&rest_joined, "J1", MODEL_TORN, "deadlock: nobody wakes other");
@@ -715,6 +756,12 @@ TEST(control_a_parent_that_hears_late_of_a_failure)
 {
     blames_late = true;
     catches(&blames, "blames_late", "not true: is_marked(j)");
+}
+
+TEST(control_who_was_told_of_the_cancel_is_not_told_again)
+{
+    tells_once = true;
+    catches(&late, "tells_once", "not true: s.job[i].task.word & KC_WORD_GRACE_OVER");
 }
 
 TEST(control_an_end_that_is_said_when_all_were_told)

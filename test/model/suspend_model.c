@@ -289,6 +289,12 @@ void kc__clock_hop(kc_clock_t *clock)
     model_assert(!clock);
 }
 
+void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
+{
+    (void)j;
+    model_assert(!ext);
+}
+
 void kc__coro_end_park(kcoro_t *co)
 {
     (void)co;

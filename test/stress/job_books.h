@@ -121,6 +121,7 @@ static struct record *record_new(struct tree *tree, struct record *parent, enum 
     r->kind = kind;
     r->tree = tree;
     r->parent = parent;
+    r->has_grace = parent && parent->has_grace;
     r->depth = parent ? parent->depth + 1 : 0;
     r->random = random;
     return r;

@@ -231,10 +231,12 @@ static void random_options(struct place *at, struct record *r, kc_launch_opts_t 
     o->name = chance(random, 20) ? "job" : NULL;
     r->flags = o->flags;
     r->has_timeout = o->timeout > 0;
-    r->has_grace = o->grace > 0;
-    r->has_dispose = o->dispose != NULL;
-    if (o->flags & KC_JOB_DETACHED)
+    if (o->flags & KC_JOB_DETACHED) {
         r->parent = NULL;
+        r->has_grace = false;
+    }
+    r->has_grace = r->has_grace || o->grace > 0;
+    r->has_dispose = o->dispose != NULL;
 }
 
 /* A launch was tried. True: it is there. */
@@ -405,7 +407,7 @@ static int scopes(struct place *at)
     o.signal = chance(random, 10) ? r->tree->signal : NULL;
     r->flags = o.flags;
     r->has_timeout = o.timeout > 0;
-    r->has_grace = o.grace > 0 || at->current->has_grace;
+    r->has_grace = r->has_grace || o.grace > 0;
     r->main_rc_known = true;
     bool rough = r->has_timeout || o.signal || !at->shielded;
     struct place inside = { at->own, r, at->shielded && !rough, at->grace || r->has_grace };
@@ -442,7 +444,6 @@ static int scopes_with_function(struct place *at)
     if (!r)
         return 0;
     r->has_timeout = o.timeout > 0;
-    r->has_grace = at->current->has_grace;
     r->main_rc_known = true;
     struct place inside = { at->own, r, false, true };
     int rc = kc_scope(scope_function, &inside, &o);

@@ -252,7 +252,8 @@ TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
 
     CHECK_EQ(kc_sched_create(&opts, &s), 0);
     kc_launch_opts_t with_grace = { .sched = s, .affinity = KC_MAIN, .grace = KC_SEC(1) };
-    kc_job_t *j = launch(never, NULL, &with_grace);
+    kc_job_t *j = launch(waits, NULL, &with_grace);
+    CHECK_EQ(kc_sched_poll(s, 0), KC_FOREVER);
     CHECK_EQ(pthread_create(&thread, NULL, cancels_slowly, j), 0);
     UNTIL(get(&sends));
     CHECK_EQ(kc_sched_destroy(s), 0);
