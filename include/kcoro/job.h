@@ -313,6 +313,15 @@ KC_API KC_WARN_UNUSED int kc_shield_begin(void);
 KC_API void kc_shield_end(void);
 
 /*
+ * The same, also in a job that is cancelled already: for what must still be said on the way out.
+ * Inside, calls that wait and launches work as they do in a cleanup, until the grace is over; after
+ * its kc_shield_end the cancel is in effect again.
+ *
+ * Context: a job; elsewhere it is bad use.  Suspends: no.
+ */
+KC_API void kc_shield_begin_nocancel(void);
+
+/*
  * Emitting TERMINATE on the signal of a job is kc_job_cancel(j, 0); other bits reach the slots of j
  * and of all below it. Whoever sees that j is cancelled, by its state, its reason, kc_cancelled or
  * -ECANCELED in its body, finds TERMINATE triggered; but under a shield, which shows the first two

@@ -635,6 +635,15 @@ int kc_shield_begin(void)
     return 0;
 }
 
+void kc_shield_begin_nocancel(void)
+{
+    kc_job_t *j = kc__job_current();
+
+    if (!j)
+        kc__usage("kc_shield_begin_nocancel", "there is no current job (rule J30)");
+    kc__job_shield(j);
+}
+
 void kc_shield_end(void)
 {
     kc_job_t *j = kc__job_current();
