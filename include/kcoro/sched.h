@@ -212,7 +212,8 @@ KC_API int kc_worker_index(void);
  * starts one of them.
  *
  * Context: anywhere; outside jobs it does nothing.  Suspends: yes.
- * Cancel: -ECANCELED, also if the cancel comes while it is queued.
+ * Cancel: -ECANCELED, also if the cancel comes while it is queued. In a job that is cancelled it
+ *         lets others run all the same before it returns.
  * Returns: 0; -ECANCELED.
  */
 KC_API int kc_yield(void);

@@ -222,9 +222,16 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, const char *call)
         kc__wait_check_more(call);
     if (!co)
         return 0;
-    if (!kc__job_stopped(kc__job_of(co->task)))
-        kc__worker_yield(t, co);
+    kc__worker_yield(t, co);
     return kc__job_may_wait(co);
+}
+
+/* One that is cancelled lets others run too. */
+static KC_NOINLINE int yield_cancelled(kc_thread_t *t, kcoro_t *co)
+{
+    kc__worker_yield(t, co);
+    kc__tsan_acquire(co->task);
+    return -ECANCELED;
 }
 
 KC_INLINE int yield(const char *call)
@@ -234,10 +241,8 @@ KC_INLINE int yield(const char *call)
 
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
         return yield_with_care(t, call);
-    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP)) {
-        kc__tsan_acquire(co->task);
-        return -ECANCELED;
-    }
+    if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
+        return yield_cancelled(t, co);
     /* A cancel that comes meanwhile says so by the result of the switch (cancel.c). */
     return kc__worker_yield(t, co);
 }

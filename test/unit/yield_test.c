@@ -116,3 +116,137 @@ TEST(a_child_that_runs_now_and_yields_goes_back_to_its_launcher_first)
 
     CHECK_EQ(kc_run(launches_one_that_yields, NULL, &alone), 0);
 }
+
+/* ---- in a job that is cancelled -------------------------------------------------------------- */
+
+static int takes_turns(void *arg)
+{
+    struct yields *y = arg;
+
+    while (!get(&y->over)) {
+        add(&y->more);
+        CHECK_EQ(kc_yield(), 0);
+    }
+    return 0;
+}
+
+/* Beside one other on its thread: each yield gives that one a turn. */
+static int yields_when_cancelled(void *arg)
+{
+    struct yields *y = arg;
+
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    set(&y->more, 0);
+    for (int i = 0; i < 100; i++)
+        CHECK_EQ(kc_yield(), -ECANCELED);
+    CHECK_GE(get(&y->more), 99);
+    set(&y->started, 1);
+    return -ECANCELED;
+}
+
+static int has_one_that_yields_when_cancelled(void *arg UNUSED)
+{
+    kc_launch_opts_t here = { .affinity = KC_MAIN };
+    struct yields y = { 0 };
+    kc_job_t *j = launch(yields_when_cancelled, &y, &here),
+             *other = launch(takes_turns, &y, &here);
+
+    UNTIL(get(&y.more) > 2);
+    CHECK(kc_job_cancel(j, 0));
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK_EQ(get(&y.started), 1);
+    set(&y.over, 1);
+    CHECK_EQ(kc_job_join(other), 0);
+    kc_job_release(other);
+    kc_job_release(j);
+    return 0;
+}
+
+/* Not with a seed, which may choose the same one again. */
+TEST(a_yield_in_a_cancelled_job_lets_others_run_before_it_says_so)
+{
+    kc_sched_opts_t simulated = { .flags = KC_SCHED_VIRTUAL_TIME }, workers = { .workers = 2 };
+
+    CHECK_EQ(kc_run(has_one_that_yields_when_cancelled, NULL, &simulated), 0);
+    CHECK_EQ(kc_run(has_one_that_yields_when_cancelled, NULL, &workers), 0);
+}
+
+/* What has not started starts as soon as at any other yield, and time passes. */
+static int waits_in_its_own_way(void *arg)
+{
+    struct yields *y = arg;
+    int yields = 0;
+
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    for (; get(&y->started) == 0; yields++)
+        CHECK_EQ(kc_yield(), -ECANCELED);
+    CHECK_LE(yields, 2);
+    while (!get(&y->over))
+        CHECK_EQ(kc_yield(), -ECANCELED);
+    return -ECANCELED;
+}
+
+static int is_over_soon(void *arg)
+{
+    int rc = kc_sleep(KC_US(50));
+
+    set(arg, 1);
+    return rc;
+}
+
+static int cancels_one_that_yields(void *arg UNUSED)
+{
+    struct yields y = { 0 };
+    kc_job_t *j = launch(waits_in_its_own_way, &y, NULL);
+
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_launch(is_over_soon, &y.over), 0);
+    CHECK_EQ(kc_sleep(KC_US(1)), 0);
+    CHECK_EQ(kc_launch(counts_its_start, &y.started), 0);
+    kc_job_drop(j);
+    return 0;
+}
+
+TEST(a_cancelled_job_may_wait_by_yields)
+{
+    CHECK_EQ(kc_run(cancels_one_that_yields, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
+             0);
+}
+
+/* ---- on a worker ----------------------------------------------------------------------------- */
+
+static int yields_on_a_worker(void *arg UNUSED)
+{
+    count_t started = 0;
+
+    CHECK_EQ(kc_hop(KC_WORKER_AT(0)), 0);
+    for (int n = 1; n < 10; n++) {
+        kc_launch_opts_t o = { .affinity = n & 1 ? KC_WORKER : KC_WORKER_AT(0) };
+        CHECK_EQ(kc_launch_job(counts_its_start, &started, &o, NULL), 0);
+        CHECK_LE(yields_until(&started, n), 2);
+    }
+    return 0;
+}
+
+TEST(at_the_second_yield_on_a_worker_a_task_starts_that_has_not_started)
+{
+    CHECK_EQ(kc_run(yields_on_a_worker, NULL, &(kc_sched_opts_t){ .workers = 1 }), 0);
+}
+
+/* With a seed the order is the oracle's: it starts some time. */
+static int yields_with_a_seed(void *arg UNUSED)
+{
+    count_t started = 0;
+
+    for (int n = 1; n < 20; n++) {
+        CHECK_EQ(kc_launch(counts_its_start, &started), 0);
+        CHECK_LE(yields_until(&started, n), 10000);
+    }
+    return 0;
+}
+
+TEST(with_a_seed_a_task_starts_at_some_yield)
+{
+    for (uint64_t seed = 1; seed < 10; seed++)
+        CHECK_EQ(kc_run(yields_with_a_seed, NULL, &(kc_sched_opts_t){ .seed = seed }), 0);
+}
