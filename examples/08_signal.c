@@ -62,7 +62,8 @@ int main(void)
     kc_slot_t slot;
 
     kc_slot_bind(&slot, over, PROGRESS);
-    kc_slot_on(&slot, PROGRESS, on_progress, &reports);
+    if (!kc_slot_on(&slot, PROGRESS, on_progress, &reports))
+        return 1; /* no memory: the first handler of a slot needs none */
     for (int i = 0; i < SEARCHERS; i++)
         pthread_create(&thread[i], NULL, search, over);
     for (int i = 0; i < SEARCHERS; i++)

@@ -15,6 +15,9 @@
  *     }
  *     kc_slot_unbind(&slot);         // stop is not running and never will be: arg may go
  *
+ * The calls that ask or add something (on, clear, triggered, signal, chain) take NULL for the slot:
+ * that is what kc_current_slot gives in a job that forbids signals, which nothing ever reaches.
+ *
  * Signals may be used by any number of threads at once. A slot belongs to one task, whose calls do
  * not overlap; an emit may overlap with each of them.
  *
@@ -144,11 +147,14 @@ KC_API void kc_slot_unbind(kc_slot_t *slot);
  * Every emit is either answered by the handler or makes this false. One handler needs no memory;
  * further ones may.
  *
- * Context: the slot's task, and its handlers; a bound slot.  Suspends: no (see kc_slot_unbind).
+ * Context: the slot's task, and its handlers; a bound slot, or NULL.  Suspends: no (see
+ *          kc_slot_unbind).
  * Returns: true; false: bit is a low one that passes the filter and has been triggered, or there is
- *          no memory (kc_slot_triggered tells which); fn is not kept and not called.
+ *          no memory (kc_slot_triggered tells which), or slot is NULL; fn is not kept and not
+ *          called.
  */
-KC_API bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *arg);
+KC_API KC_WARN_UNUSED bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn,
+                                      void *arg);
 
 /*
  * Takes the handler of bit back; with several bits, those of all. When it returns, the handler is
@@ -157,12 +163,12 @@ KC_API bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *
  *
  * Context: the slot's task, and its handlers.  Suspends: no (see kc_slot_unbind).
  * Returns: true: there was one, which will never run for what comes from now on; false: there was
- *          none, or it was of a low bit and has run.
+ *          none, or it was of a low bit and has run, or slot is NULL.
  */
 KC_API bool kc_slot_clear(kc_slot_t *slot, kc_sigset_t bit);
 
-/* Context: anywhere; a bound slot.  Returns: any of bits was ever triggered and passes the filter
- * as it is now, also if it was filtered when it came. */
+/* Context: anywhere; a bound slot, or NULL.  Returns: any of bits was ever triggered and passes the
+ * filter as it is now, also if it was filtered when it came; false: none was, or slot is NULL. */
 KC_API bool kc_slot_triggered(const kc_slot_t *slot, kc_sigset_t bits);
 
 /* Context: the slot's task; a bound slot.  Returns: the filter in force, all of them together. */
@@ -180,7 +186,7 @@ KC_API void kc_slot_filter_push(kc_slot_t *slot, kc_slot_filter_t *guard, kc_sig
 KC_API void kc_slot_filter_pop(kc_slot_t *slot, kc_slot_filter_t *guard);
 
 /* Context: the slot's task.  Returns: the signal, borrowed; NULL: its KC_SIG_TERMINATE had been
- * triggered before the slot was bound, or the slot is not bound. */
+ * triggered before the slot was bound, or the slot is not bound, or NULL. */
 KC_API kc_signal_t *kc_slot_signal(const kc_slot_t *slot);
 
 /*
@@ -194,7 +200,7 @@ KC_API kc_signal_t *kc_slot_signal(const kc_slot_t *slot);
  *          or the slot is not bound.
  * Owns: the chain has a reference on `to` until the slot is unbound.
  */
-KC_API int kc_slot_chain(kc_slot_t *slot, kc_signal_t *to);
+KC_API KC_WARN_UNUSED int kc_slot_chain(kc_slot_t *slot, kc_signal_t *to);
 
 KC_END_DECLS
 

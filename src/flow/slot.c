@@ -233,6 +233,8 @@ bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *arg)
     struct kc_slot_handler want = { NULL, bit, fn, arg }, *spare = NULL;
     bool ok;
 
+    if (!slot)
+        return false;
     bound("kc_slot_on", slot);
     if (bit == 0 || (bit & (bit - 1)) != 0)
         kc__usage("kc_slot_on", "a handler is for exactly one bit (rule G2)");
@@ -251,9 +253,7 @@ bool kc_slot_clear(kc_slot_t *slot, kc_sigset_t bit)
 {
     bool had = false;
 
-    if (!slot)
-        kc__usage("kc_slot_clear", "the slot is NULL (rule G4)");
-    if (!slot->signal)
+    if (!slot || !slot->signal)
         return false;
     kc_signal_t *s = kc__signal_live("kc_slot_clear", slot->signal);
     kc__lock(&s->lock);
@@ -270,7 +270,7 @@ bool kc_slot_clear(kc_slot_t *slot, kc_sigset_t bit)
 
 bool kc_slot_triggered(const kc_slot_t *slot, kc_sigset_t bits)
 {
-    return kc_signal_state(bound("kc_slot_triggered", slot)) & slot->filter & bits;
+    return slot && (kc_signal_state(bound("kc_slot_triggered", slot)) & slot->filter & bits);
 }
 
 kc_sigset_t kc_slot_filter(const kc_slot_t *slot)
@@ -309,9 +309,7 @@ void kc_slot_filter_pop(kc_slot_t *slot, kc_slot_filter_t *guard)
 
 kc_signal_t *kc_slot_signal(const kc_slot_t *slot)
 {
-    if (!slot)
-        kc__usage("kc_slot_signal", "the slot is NULL (rule G4)");
-    return slot->late ? NULL : slot->signal;
+    return !slot || slot->late ? NULL : slot->signal;
 }
 
 /* ---- chains ---------------------------------------------------------------------------------- */
