@@ -74,7 +74,7 @@ struct kc_launch_opts {
     size_t stack;           /* 0: the scheduler's default                                        */
     kc_time_t timeout;      /* from the launch; 0: none                                          */
     kc_time_t grace;        /* how long shields and cleanups hold a cancel back; 0: as above it  */
-    kc_signal_t *signal;    /* also obey this signal's TERMINATE                                 */
+    kc_signal_t *signal;    /* also obey this signal's TERMINATE; see kc_job_signal              */
     void (*dispose)(void *arg); /* called instead of fn if it ends without having started        */
     const char *name;           /* copied, 31 bytes at most                                      */
 };                              /* kc_launch_opts_t */
@@ -84,7 +84,7 @@ typedef struct {
     kc_time_t timeout;    /* 0: none                                                             */
     kc_time_t grace;      /* how long shields and cleanups hold a cancel back; 0: as around it   */
     uint32_t max_running; /* so many children at a time are started and not ended; 0: no limit   */
-    kc_signal_t *signal;  /* also obey this signal's TERMINATE                                   */
+    kc_signal_t *signal;  /* also obey this signal's TERMINATE; see kc_job_signal                */
     const char *name;     /* copied, 31 bytes at most                                            */
 } kc_scope_opts_t;
 
@@ -327,6 +327,10 @@ KC_API void kc_shield_begin_nocancel(void);
  * -ECANCELED in its body, finds TERMINATE triggered; but under a shield, which shows the first two
  * at once and the others, with TERMINATE, when it ends. Handlers and chains of TERMINATE are told
  * after that, and before the call returns that has cancelled j or has ended the shield.
+ *
+ * A job that was launched with .signal obeys that signal too: its TERMINATE cancels the job, its
+ * other bits are emitted on the signal of the job, those of the low 32 that had been triggered
+ * before at the launch.
  *
  * Context: anywhere.  Returns: the signal of j, borrowed. NULL: no memory.
  */

@@ -13,6 +13,8 @@
  *                          outside  a slot on the signal of .signal, chained to `obeys`, a signal
  *                                   that is nothing but its owner, the job: what comes is a cancel.
  *                                   A chain and no handler, as jobs that obey jobs do not nest then
+ *                          bits     another slot there, for all but TERMINATE, chained to the job's
+ *                                   own signal
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -28,8 +30,8 @@ struct kc_news {
     kc_signal_t *obeys;  /* I  NULL: there is no .signal                    */
     uint8_t chain;       /* L  whether from is bound: CHAIN_*               */
     bool has_slot;       /* L  slot is bound                                */
-    bool has_outside;    /* L  outside is bound                             */
-    kc_slot_t from, slot, outside;
+    bool has_outside;    /* L  outside and bits are bound                    */
+    kc_slot_t from, slot, outside, bits;
 };
 
 /* ---- the owner of a signal ------------------------------------------------------------------ */
@@ -111,17 +113,6 @@ static struct kc_news *news_of(kc_job_t *j)
     return other ? other : news;
 }
 
-int kc__news_prepare(kc_job_t *j, kc_signal_t *signal)
-{
-    struct kc_news *news = news_of(j);
-
-    if (!news || !(news->obeys = kc_signal_create(0)))
-        return -ENOMEM;
-    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
-    news->has_outside = true;
-    return kc_slot_chain(&news->outside, news->obeys);
-}
-
 /* The signal of j alone. */
 static kc_signal_t *own_signal(kc_job_t *j)
 {
@@ -143,6 +134,20 @@ static kc_signal_t *own_signal(kc_job_t *j)
     kc__job_unlock(j);
     kc_signal_release(made); /* another thread was faster */
     return signal;
+}
+
+int kc__news_prepare(kc_job_t *j, kc_signal_t *signal)
+{
+    kc_signal_t *own = own_signal(j);
+    struct kc_news *news = own ? news_of(j) : NULL;
+
+    if (!news || !(news->obeys = kc_signal_create(0)))
+        return -ENOMEM;
+    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
+    kc_slot_bind(&news->bits, signal, KC_SIG_ALL & ~KC_SIG_TERMINATE);
+    news->has_outside = true;
+    int rc = kc_slot_chain(&news->outside, news->obeys);
+    return rc == 0 ? kc_slot_chain(&news->bits, own) : rc;
 }
 
 /* Locks j; if it waits, when nobody is about to chain it. */
@@ -299,6 +304,7 @@ static void cut(kc_job_t *j, struct kc_news *news)
     if (chained)
         kc_slot_unbind(&news->from);
     if (outside) {
+        kc_slot_unbind(&news->bits);
         kc_slot_unbind(&news->outside);
         kc__signal_disown(news->obeys);
     }
@@ -324,8 +330,10 @@ void kc__news_free(kc_job_ext_t *ext)
 
     if (!news)
         return;
-    if (news->has_outside) /* it never was in the tree */
+    if (news->has_outside) { /* it never was in the tree */
+        kc_slot_unbind(&news->bits);
         kc_slot_unbind(&news->outside);
+    }
     kc_signal_release(news->obeys);
     kc_signal_release(news->signal);
     kc__free(news);
