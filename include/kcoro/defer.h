@@ -53,7 +53,9 @@ KC_API void kc_cleanup_pop(kc_cleanup_t *c);
 /*
  * Has fn(arg) called at the end of the enclosing block, and also if the coroutine is destroyed
  * while it is suspended inside the block. Costs no allocation, cannot fail, works on plain threads
- * too. arg may point to the block's own variables. One per source line.
+ * too. arg may point to the block's own variables. One per source line. A goto or switch must not
+ * jump over it into the rest of its block, whose end would run what was never registered: that is
+ * bad use (put the block into braces of its own, or return instead).
  *
  *     FILE *f = fopen(path, "r");
  *     KC_CLEANUP(close_file, f);

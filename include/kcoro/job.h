@@ -170,6 +170,16 @@ KC_API void kc_job_release(kc_job_t *j);
 /* Cancels j, then gives the reference up. NULL does nothing.  Context: anywhere. */
 KC_API void kc_job_drop(kc_job_t *j);
 
+/* What KC_JOB_DROP_AT_END calls.  Context: anywhere. */
+static inline void kc_job_drop_at_end(void *j)
+{
+    kc_job_drop((kc_job_t *)j);
+}
+
+/* Cancels a job and gives the reference up at the end of the enclosing block, however that is left,
+ * and when the body is unwound; it does not wait for the job. As KC_CLEANUP, one per line. */
+#define KC_JOB_DROP_AT_END(job) KC_CLEANUP(kc_job_drop_at_end, 1 ? (job) : (kc_job_t *)0)
+
 /* Context: anywhere.  Returns: its state now; also when its scheduler is gone. */
 KC_API kc_job_state_t kc_job_state(const kc_job_t *j);
 

@@ -8,7 +8,7 @@
  *     if (rc < 0)
  *         return rc;
  *     ...
- *     kc_mutex_unlock(&lock);
+ *     kc_mutex_unlock(&lock);               // or, right after the lock: KC_UNLOCK_AT_END(&lock);
  *
  * All of them live in your memory, need no heap and no destroy call, and must not move while in
  * use. Those without a number are also ready when all their bytes are zero. They work between
@@ -39,6 +39,7 @@
 #define KCORO_SYNC_H
 
 #include <kcoro/base.h>
+#include <kcoro/defer.h>
 #include <kcoro/time.h>
 
 #include <stdbool.h>
@@ -88,6 +89,24 @@ KC_API bool kc_mutex_trylock(kc_mutex_t *m);
  * Context: the owner.  Suspends: no. */
 KC_API void kc_mutex_unlock(kc_mutex_t *m);
 
+/* What KC_UNLOCK_AT_END calls.  Context: as kc_mutex_unlock. */
+static inline void kc_mutex_unlock_at_end(void *m)
+{
+    kc_mutex_unlock((kc_mutex_t *)m);
+}
+
+/*
+ * After a lock that succeeded: gives it back at the end of the enclosing block, however that is
+ * left, and when the body is unwound (KC_JOB_UNWIND). As KC_CLEANUP: one per source line, any
+ * number in a block, newest first. m is evaluated once, here.
+ *
+ *     int rc = kc_mutex_lock(&lock);
+ *     if (rc < 0)
+ *         return rc;
+ *     KC_UNLOCK_AT_END(&lock);
+ */
+#define KC_UNLOCK_AT_END(m) KC_CLEANUP(kc_mutex_unlock_at_end, 1 ? (m) : (kc_mutex_t *)0)
+
 /* ---- reader-writer lock --------------------------------------------------------------------- */
 
 typedef struct {
@@ -125,6 +144,21 @@ KC_API bool kc_rwlock_trywrlock(kc_rwlock_t *l);
 /* Context: a reader; the writer. Else bad use.  Suspends: no. */
 KC_API void kc_rwlock_rdunlock(kc_rwlock_t *l);
 KC_API void kc_rwlock_wrunlock(kc_rwlock_t *l);
+
+/* What the next two call.  Context: as the unlocks. */
+static inline void kc_rwlock_rdunlock_at_end(void *l)
+{
+    kc_rwlock_rdunlock((kc_rwlock_t *)l);
+}
+
+static inline void kc_rwlock_wrunlock_at_end(void *l)
+{
+    kc_rwlock_wrunlock((kc_rwlock_t *)l);
+}
+
+/* As KC_UNLOCK_AT_END, after a lock to read, and to write. */
+#define KC_RDUNLOCK_AT_END(l) KC_CLEANUP(kc_rwlock_rdunlock_at_end, 1 ? (l) : (kc_rwlock_t *)0)
+#define KC_WRUNLOCK_AT_END(l) KC_CLEANUP(kc_rwlock_wrunlock_at_end, 1 ? (l) : (kc_rwlock_t *)0)
 
 /* ---- condition ------------------------------------------------------------------------------ */
 

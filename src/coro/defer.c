@@ -69,24 +69,37 @@ void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg)
     c->where = co;
     c->fn = fn;
     c->arg = arg;
-    c->next = NULL;
+    c->next = c; /* on no list, and begun */
     if (co)
         list_add(co, c, fn, arg);
+}
+
+/* Takes c, of the caller's block, off the list. False: it was never put on it, so what it says may
+ * be anything. */
+static bool take_off(kcoro_t *co, kc_cleanup_t *c)
+{
+    kc_cleanup_t **link = co ? &co->cleanups : NULL;
+
+    while (link && *link && *link != c)
+        link = &(*link)->next;
+    if (c->where != co || (link ? !*link : c->next != c))
+        return false;
+    if (link)
+        *link = c->next;
+    c->next = NULL;
+    return true;
 }
 
 void kc_cleanup_pop(kc_cleanup_t *c)
 {
     if (!c)
         kc__usage("kc_cleanup_pop", "the cleanup is NULL (rule J16)");
-    kcoro_t *co = c->where;
-    if (co) {
-        kc_cleanup_t **link = &co->cleanups;
-        while (*link && *link != c)
-            link = &(*link)->next;
-        if (!*link)
-            kc__usage("KC_CLEANUP", "its block ends twice, or in another coroutine (rule J16)");
-        *link = c->next;
-    }
+    kcoro_t *co = body();
+    if (!take_off(co, c))
+        kc__usage("KC_CLEANUP",
+                  "its block ends, but it was never reached: look for a goto or switch "
+                  "that jumps over it into its block; or it was reached in another "
+                  "coroutine (rule J16)");
     if (co && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         kc__coro_host.cleanup(co, c->fn, c->arg);
     else
