@@ -12,6 +12,14 @@
  * worker that has fewer coroutines. A task that has started stays on its thread, unless it hops.
  * Several schedulers may live in one process, on different threads.
  *
+ * Every wait of the main thread pumps: outside coroutines the calls that wait (kc_sleep, joins,
+ * locks, channels, select) run its tasks until what they wait for has happened.
+ *
+ * Unix signals: kc_version may be called in the handler of one, no other function of the library:
+ * the handler may have interrupted one that holds a lock. "Handlers" in these headers are those of
+ * signals and slots. To end a job by a unix signal have a thread wait in sigwait(3), or the handler
+ * write to a pipe that your loop reads, and call kc_job_cancel there.
+ *
  * fork: a child of a process with schedulers has a copy of their memory and none of their threads.
  * It may only exec or _exit: every call there that needs a scheduler (what launches, waits, yields
  * or pumps, and the end of a body) prints one line and aborts; so does kc_run. Locks that nobody
