@@ -241,6 +241,12 @@ void kc__clock_hop(kc_clock_t *clock)
     model_assert(!clock);
 }
 
+void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
+{
+    (void)j;
+    model_assert(!ext);
+}
+
 bool kc__signal_in_handler(void)
 {
     NEVER;
