@@ -350,10 +350,13 @@ uint64_t kc__job_undone(const kc_job_t *j, uint64_t done)
 
 bool kc__job_did(const kc_job_t *j)
 {
+    uint64_t word = kc__job_word(j);
     int rc;
 
-    return !(kc__job_word(j) & (KC_WORD_UNDONE | KC_WORD_FAILED)) &&
-           kc__job_returned(j, &rc) == 0 && rc == 0;
+    /* If nobody has asked it to stop, it has completed, whatever its children left undone (J2). */
+    if ((word & KC_WORD_FAILED) || ((word & KC_WORD_CANCELLED) && (word & KC_WORD_UNDONE)))
+        return false;
+    return kc__job_returned(j, &rc) == 0 && rc == 0;
 }
 
 /* The body has failed, or has something to clean up: not in a forked child, where the end of a body

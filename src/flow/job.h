@@ -440,8 +440,8 @@ int kc__job_returned(const kc_job_t *j, int *rc);
  * that was its parent's too; else 0. */
 uint64_t kc__job_undone(const kc_job_t *j, uint64_t done);
 
-/* j, which has ended or is about to, was asked to stop, but what it had to do was done: its body
- * returned 0, and so did the bodies of its children (A1). */
+/* j, which has ended or is about to, has completed; or it was asked to stop, but what it had to do
+ * was done: its body returned 0, and so did the bodies of its children (A1). */
 bool kc__job_did(const kc_job_t *j);
 
 /* What a body's return value means for its job. */

@@ -524,3 +524,38 @@ IN_A_JOB(any_tells_the_losers_user_bits)
     CHECK_EQ(get(&heard), 2);
     return 0;
 }
+
+/* ---- children that were cancelled ------------------------------------------------------------ */
+
+static int leaves_a_cancelled_child(void *arg)
+{
+    CHECK_EQ(kc_launch(returns, CODE(-ECANCELED)), 0);
+    kc_set_payload(arg);
+    return 0;
+}
+
+static void has_succeeded(const kc_call_t *call)
+{
+    CHECK_EQ(call->rc, 0);
+    CHECK_PTR(call->payload, call->arg);
+}
+
+IN_A_JOB(a_call_that_completes_is_a_success_although_a_child_of_its_was_cancelled)
+{
+    kc_call_t call = { .fn = leaves_a_cancelled_child, .arg = CODE(5) };
+    kc_call_t calls[2] = { { .fn = returns, .arg = CODE(3) }, call };
+    size_t winner = 9;
+
+    CHECK_EQ(kc_all(&call, 1, KC_SIG_NONE), 0);
+    has_succeeded(&call);
+    CHECK_EQ(kc_any(&call, 1, KC_SIG_NONE, NULL), 0);
+    has_succeeded(&call);
+    CHECK_EQ(kc_race(&call, 1, NULL), 0);
+    has_succeeded(&call);
+    CHECK_EQ(kc_first_ok(calls, 2, &winner), 0);
+    CHECK_EQ(winner, 1);
+    has_succeeded(&calls[1]);
+    CHECK_EQ(kc_all_fail_fast(&call, 1), 0);
+    has_succeeded(&call);
+    return 0;
+}
