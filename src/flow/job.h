@@ -31,7 +31,7 @@ enum {
     KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
-    KC_JOB_GRACED = 1 << 27,  /* it has a grace of its own, or one above it has            */
+    KC_JOB_GRACED = 1 << 28,  /* it has a grace of its own, or one above it has            */
     KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: see kc_task_more            */
     KC_JOB_ONESHOT = 1 << 27, /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
@@ -39,6 +39,14 @@ enum {
     KC_JOB_CODED = 1 << 25,    /* ... and not 0: task.returned says what                        */
     KC_JOB_NO_RETURN = 1 << 26 /* it never will: it is unwound, or dispose runs instead         */
 };
+
+_Static_assert((0ull + KC_JOB_SCOPE + KC_JOB_GROUP + KC_JOB_PROMISE + KC_JOB_ROOT + KC_JOB_UNHELD +
+                KC_JOB_COUNTED + KC_JOB_GUEST + KC_JOB_PENDING + KC_JOB_GRACED + KC_JOB_TELLS +
+                KC_JOB_ONESHOT + KC_JOB_RETURNED + KC_JOB_CODED + KC_JOB_NO_RETURN) ==
+                   (KC_JOB_SCOPE | KC_JOB_GROUP | KC_JOB_PROMISE | KC_JOB_ROOT | KC_JOB_UNHELD |
+                    KC_JOB_COUNTED | KC_JOB_GUEST | KC_JOB_PENDING | KC_JOB_GRACED | KC_JOB_TELLS |
+                    KC_JOB_ONESHOT | KC_JOB_RETURNED | KC_JOB_CODED | KC_JOB_NO_RETURN),
+               "each flag has a bit of its own");
 
 #define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
 
