@@ -569,6 +569,15 @@ static int try_promise(void)
     return kc_promise(&opts, (kc_deferred_t **)&made);
 }
 
+static kc_resolver_t *resolver;
+
+static int try_oneshot(void)
+{
+    kc_launch_opts_t opts = all_options();
+
+    return kc_oneshot(&opts, (kc_deferred_t **)&made, &resolver);
+}
+
 static int try_scope(void)
 {
     kc_scope_opts_t opts = { .name = "all",
@@ -598,6 +607,8 @@ static void finish(int (*try)(void))
         CHECK_EQ(kc_group_close(made), 0);
     if (try == try_promise)
         CHECK_EQ(kc_promise_complete((kc_deferred_t *)made, 0, NULL), 0);
+    if (try == try_oneshot)
+        CHECK_EQ(kc_resolve(resolver, 0, NULL), 0);
     if (made)
         CHECK_EQ(kc_job_join(made), 0);
     kc_job_release(made);
@@ -644,6 +655,7 @@ static int fails_in_turn(void *arg UNUSED)
         each_allocation_fails(try_async, true);
         each_allocation_fails(try_group, false);
         each_allocation_fails(try_promise, false);
+        each_allocation_fails(try_oneshot, false);
         each_allocation_fails(try_scope, false);
         each_allocation_fails(try_local, false);
     }
