@@ -277,7 +277,10 @@ static void fill_in(kc_call_t *call, kc_job_t *job)
     bool did = job && kc__job_did(job);
 
     call->rc = did ? 0 : job ? kc__job_result(job) : -ECANCELED;
-    call->payload = did ? job->task.payload : NULL;
+    call->payload = NULL;
+    if (did)
+        call->payload =
+            kc__job_word(job) & KC_WORD_OWNED ? kc__payload_take(job) : job->task.payload;
 }
 
 /* ---- in a scope ----------------------------------------------------------------------------- */

@@ -666,7 +666,7 @@ void kc__join_wakes(kc_wait_t *w);
 
 /* ---- payload.c: values that somebody must dispose of ----------------------------------------- */
 
-/* The value of j, which has OWNED set and has completed, is handed over. */
+/* The value of j, which has OWNED set and has ended, is handed over. */
 KC_COLD void *kc__payload_take(kc_job_t *j);
 
 /* Another value comes in its place. */

@@ -558,6 +558,29 @@ IN_A_JOB(what_collect_does_not_hand_over_is_disposed_of)
     return 0;
 }
 
+static int gives_and_returns_0_when_cancelled(void *arg)
+{
+    kc_set_payload_with(arg, disposes);
+    CHECK_EQ(kc_sleep(KC_FOREVER), -ECANCELED);
+    return 0;
+}
+
+IN_A_JOB(what_a_cancelled_call_has_done_is_handed_over_and_taken)
+{
+    struct value v[2] = { { 0 }, { 0 } };
+    kc_call_t calls[2] = { { .fn = gives_and_returns_0_when_cancelled, .arg = &v[0] },
+                           { .fn = gives_and_fails, .arg = &v[1] } };
+
+    CHECK_EQ(kc_all_fail_fast(calls, 2), -EIO);
+    if (calls[0].rc == 0)
+        CHECK_PTR(calls[0].payload, &v[0]);
+    else
+        CHECK_PTR(calls[0].payload, NULL); /* it was cancelled before it had begun */
+    CHECK_EQ(get(&v[0].disposed), 0);
+    UNTIL(get(&v[1].disposed));
+    return 0;
+}
+
 static void sleeps(void *arg UNUSED)
 {
     (void)!kc_sleep(KC_MS(1));
