@@ -21,6 +21,7 @@
  */
 #include "base/os.h"
 #include "flow/cycle.h"
+#include "flow/held.h"
 #include "flow/job.h"
 #include "flow/signal.h"
 
@@ -371,14 +372,26 @@ static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
         kc__job_clean_up(j, co, NULL);
 }
 
+static KC_NOINLINE void check_held(const kc_job_t *j, const kcoro_t *co)
+{
+    uint16_t count = kc__held_count(&j->task);
+    kc_text_t names = { "" }, line = { "" };
+
+    if (count == 0 || count == KC_HELD_MANY)
+        return;
+    bool known = kc__text_add_held(&names, co);
+    kc__text_add(&line, "it still holds a lock (rule Y3)%s%s", known ? ": " : "", names.text);
+    kc__usage("end of a body", line.text);
+}
+
 /* What is to be done on the stack of a body that has returned, or is unwound. */
 KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
     if (kc_unlikely(rc != 0 || co->cleanups != NULL))
         body_ends_with(j, co, rc);
-    if (kc_unlikely(j->task.held > 0) && j->task.held != KC_HELD_MANY)
-        kc__usage("end of a body", "it still holds a lock (rule Y3)");
+    if (kc_unlikely(j->task.held > 0))
+        check_held(j, co);
 }
 
 /* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */

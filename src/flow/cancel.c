@@ -39,6 +39,7 @@
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
  *             but for its cleanups.
  */
+#include "flow/held.h"
 #include "flow/job.h"
 #include "flow/turn.h"
 
@@ -380,8 +381,9 @@ static bool can_end(const kc_job_t *j, uint64_t word)
 
     return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED | KC_JOB_ALONE)) ==
                KC_JOB_UNWIND &&
-           !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups && task->held == 0 &&
-           co != t->current && !kc__worker_cares(t->worker, KC_CARE_ORACLE) &&
+           !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups &&
+           kc__held_count(task) == 0 && co != t->current &&
+           !kc__worker_cares(t->worker, KC_CARE_ORACLE) &&
            !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
            (kind == KC_WAIT_PARK ||
             (kind == KC_WAIT_FOREVER && kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN)) &&

@@ -117,15 +117,20 @@ uint64_t kc__wait_owner(kc_wait_kind_t kind, const void *object)
     }
 }
 
-static void add_lock(kc_text_t *t, kc_wait_kind_t kind, const void *object)
+void kc__text_add_lock(kc_text_t *t, kc_wait_kind_t kind, const char *name, const void *lock)
+{
+    kc__text_add(t, "%s", kc__wait_name(kind));
+    add_name_at(t, name);
+    kc__text_add(t, " at %p", lock);
+}
+
+static void add_lock_and_owner(kc_text_t *t, kc_wait_kind_t kind, const void *object)
 {
     size_t size = kind == KC_WAIT_ONCE ? offsetof(struct lock, name) : sizeof(struct lock);
     struct lock lock = { 0 };
 
-    bool found = kc__os_peek(object, size, &lock);
-    if (found)
-        add_name_at(t, lock.name);
-    kc__text_add(t, " at %p", object);
+    (void)kc__os_peek(object, size, &lock);
+    kc__text_add_lock(t, kind, lock.name, object);
     uint64_t owner = kc__wait_owner(kind, &lock), readers = 0;
     if (owner) {
         kc__text_add(t, kind == KC_WAIT_ONCE ? ", run by " : ", owned by ");
@@ -143,14 +148,13 @@ bool kc__wait_has_object(kc_wait_kind_t kind)
 
 void kc__text_add_wait(kc_text_t *t, kc_wait_kind_t kind, const void *object)
 {
+    if (kind == KC_WAIT_MUTEX || kind == KC_WAIT_READ || kind == KC_WAIT_WRITE ||
+        kind == KC_WAIT_ONCE) {
+        add_lock_and_owner(t, kind, object);
+        return;
+    }
     kc__text_add(t, "%s", kc__wait_name(kind));
     switch (kind) {
-    case KC_WAIT_MUTEX:
-    case KC_WAIT_READ:
-    case KC_WAIT_WRITE:
-    case KC_WAIT_ONCE:
-        add_lock(t, kind, object);
-        break;
     case KC_WAIT_SEND:
     case KC_WAIT_RECV:
         add_name_at(t, ((const kc_chan_t *)object)->name);

@@ -32,6 +32,10 @@ void kc__text_add_owner(kc_text_t *t, uint64_t owner);
  * read that cannot be. */
 void kc__text_add_wait(kc_text_t *t, kc_wait_kind_t kind, const void *object);
 
+/* Appends the lock that somebody has by a wait of this kind: a mutex "accounts" at 0x5555. name may
+ * be NULL. */
+void kc__text_add_lock(kc_text_t *t, kc_wait_kind_t kind, const char *name, const void *lock);
+
 /* There is more to say of it than its kind. */
 bool kc__wait_has_object(kc_wait_kind_t kind);
 

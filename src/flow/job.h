@@ -48,7 +48,9 @@ _Static_assert((0ull + KC_JOB_SCOPE + KC_JOB_GROUP + KC_JOB_PROMISE + KC_JOB_ROO
                     KC_JOB_ONESHOT | KC_JOB_RETURNED | KC_JOB_CODED | KC_JOB_NO_RETURN),
                "each flag has a bit of its own");
 
-#define KC_HELD_MANY UINT16_MAX /* of task.held: too many locks to be counted */
+/* Of task.held: too many locks to be counted; and a bit: somebody wants to know which (held.c). */
+#define KC_HELD_MANY 0x7fffu
+#define KC_HELD_NAMED KC_TASK_HELD_NAMED
 
 typedef struct kc_job_ext kc_job_ext_t;
 

@@ -30,8 +30,9 @@
 #ifndef KC_FLOW_LINE_H
 #define KC_FLOW_LINE_H
 
-#include "flow/job.h"
 #include "base/lock.h"
+#include "flow/held.h"
+#include "flow/job.h"
 #include "flow/wait.h"
 
 #include <errno.h>
@@ -172,14 +173,23 @@ uint64_t kc__once_runner(const void *o);
 uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co);
 
 /* The caller, whose job's coroutine is co or NULL, owns one lock more or less (Y3). From
- * KC_HELD_MANY on nobody counts any more. */
-KC_INLINE void kc__owner_counts(kcoro_t *co, int more)
+ * KC_HELD_MANY on nobody counts any more. False: kc__held_change must do it. */
+KC_INLINE bool kc__owner_counts_only(kcoro_t *co, int more)
 {
     if (kc_likely(co != NULL)) {
-        uint16_t *held = &kc__job_own(co)->task.held;
-        if (kc_likely(*held != KC_HELD_MANY))
-            *held = (uint16_t)(*held + more);
+        uint16_t *held = &kc__job_own(co)->task.held, count = *held;
+        if (kc_unlikely(count >= KC_HELD_MANY))
+            return false;
+        *held = (uint16_t)(count + (unsigned)more);
     }
+    return true;
+}
+
+/* The same, of this lock, taken by a wait of this kind or without waiting. */
+KC_INLINE void kc__owner_counts(kcoro_t *co, int more, kc_wait_kind_t kind, const void *lock)
+{
+    if (kc_unlikely(!kc__owner_counts_only(co, more)))
+        kc__held_change(co, kind, lock, more);
 }
 
 #endif

@@ -112,15 +112,17 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     int rc = kc__job_may_wait(co);
     if (kc_unlikely(rc != 0))
         return rc;
-    if (kc__tsan() || kc_unlikely(!kc__line_step_untold(l, &seen, self))) {
-        wait_t w;
-        w.owner = self;
-        kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
-        rc = lock_slowly(l, &w, deadline);
-        if (rc != 0)
-            return kc__line_gave_up(&w.wait, rc);
+    if (kc_likely(!kc__tsan() && kc__line_step_untold(l, &seen, self))) {
+        kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
+        return 0;
     }
-    kc__owner_counts(co, 1);
+    wait_t w;
+    w.owner = self;
+    kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
+    rc = lock_slowly(l, &w, deadline);
+    if (rc != 0)
+        return kc__line_gave_up(&w.wait, rc);
+    kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
     return 0;
 }
 
@@ -148,7 +150,7 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
         if (lock_slowly(l, &w, KC_FOREVER) != 0)
             kc__usage("kc_mutex_lock_nocancel", "the caller owns it already (rule Y3)");
     }
-    kc__owner_counts(co, 1);
+    kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
 }
 
 bool kc_mutex_trylock(kc_mutex_t *m)
@@ -160,7 +162,7 @@ bool kc_mutex_trylock(kc_mutex_t *m)
 
     while (seen == 0) {
         if (kc__line_step(l, &seen, self)) {
-            kc__owner_counts(co, 1);
+            kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
             return true;
         }
         seen = kc__line_settled(l); /* who had the lock may have found it free */
@@ -180,11 +182,25 @@ static KC_NOINLINE void unlock_slowly(kc_line_t *l)
         kc__wait_wake(w);
 }
 
+/* The same where somebody wants to know which locks a body holds. Apart, so that the others need
+ * not save registers for it. */
+static KC_COLD void unlock_named(kc_line_t *l, uint64_t self, kcoro_t *co)
+{
+    uint64_t seen = self;
+
+    kc__held_change(co, KC_WAIT_MUTEX, l, -1);
+    if (!kc__line_step(l, &seen, 0))
+        unlock_slowly(l);
+}
+
 static void unlock(kc_line_t *l, uint64_t self, kcoro_t *co)
 {
     uint64_t seen = self;
 
-    kc__owner_counts(co, -1);
+    if (kc_unlikely(!kc__owner_counts_only(co, -1))) {
+        unlock_named(l, self, co);
+        return;
+    }
     if (kc__tsan() || kc_unlikely(!kc__line_step_untold(l, &seen, 0)))
         unlock_slowly(l);
 }

@@ -112,15 +112,18 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
     int rc = kc__job_may_wait(co);
     if (kc_unlikely(rc != 0))
         return rc;
-    if (kc_unlikely(!try(l, write, self))) {
-        wait_t w;
-        w.owner = self;
-        kc__wait_begin_on(t, co, &w.wait, write ? KC_WAIT_WRITE : KC_WAIT_READ, lock);
-        rc = wait_for(l, &w, deadline);
-        if (rc != 0)
-            return kc__line_gave_up(&w.wait, rc);
+    kc_wait_kind_t kind = write ? KC_WAIT_WRITE : KC_WAIT_READ;
+    if (kc_likely(try(l, write, self))) {
+        kc__owner_counts(co, 1, kind, l);
+        return 0;
     }
-    kc__owner_counts(co, 1);
+    wait_t w;
+    w.owner = self;
+    kc__wait_begin_on(t, co, &w.wait, kind, lock);
+    rc = wait_for(l, &w, deadline);
+    if (rc != 0)
+        return kc__line_gave_up(&w.wait, rc);
+    kc__owner_counts(co, 1, kind, l);
     return 0;
 }
 
@@ -131,7 +134,7 @@ static bool trylock(kc_line_t *l, bool write)
 
     if (!try(l, write, kc__owner_self(t, co)))
         return false;
-    kc__owner_counts(co, 1);
+    kc__owner_counts(co, 1, write ? KC_WAIT_WRITE : KC_WAIT_READ, l);
     return true;
 }
 
@@ -171,7 +174,7 @@ void kc_rwlock_rdunlock(kc_rwlock_t *lock)
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
     uint64_t seen = kc__line_settled(l);
 
-    if (kc_unlikely(co && kc__job_own(co)->task.held == 0))
+    if (kc_unlikely(co && kc__held_count(&kc__job_own(co)->task) == 0))
         kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read (rule Y3)");
     for (;;) {
         if ((seen & WRITER) || seen < ONE_READER)
@@ -184,7 +187,7 @@ void kc_rwlock_rdunlock(kc_rwlock_t *lock)
             break;
         seen = kc__line_settled(l);
     }
-    kc__owner_counts(co, -1);
+    kc__owner_counts(co, -1, KC_WAIT_READ, l);
 }
 
 void kc_rwlock_wrunlock(kc_rwlock_t *lock)
@@ -196,11 +199,13 @@ void kc_rwlock_wrunlock(kc_rwlock_t *lock)
 
     if (kc_unlikely(!writes(kc_load_relaxed(&l->word), self)))
         kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write (rule Y3)");
-    kc__owner_counts(co, -1);
-    if (kc_unlikely(!kc__line_step(l, &seen, 0))) {
-        kc__line_lock(l);
-        unlock_and_wake(l, 0);
+    if (kc_likely(kc__line_step(l, &seen, 0))) {
+        kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+        return;
     }
+    kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+    kc__line_lock(l);
+    unlock_and_wake(l, 0);
 }
 
 uint64_t kc__rwlock_writer(const void *lock)

@@ -8,7 +8,7 @@
  */
 #include "base/os.h"
 #include "coro/backtrace.h"
-#include "flow/describe.h"
+#include "flow/held.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +138,7 @@ static void print_stack(report_t *r, const kcoro_t *co)
 static void print(kc_job_t *j, void *arg)
 {
     report_t *r = arg;
-    kc_text_t line = { "" };
+    kc_text_t line = { "" }, held = { "" };
 
     if (kc__job_sched(j) != r->sched || !has_own_body(j))
         return;
@@ -152,6 +152,8 @@ static void print(kc_job_t *j, void *arg)
     const char *message = kc__failure_message(j);
     if (message)
         kc__text_add(&line, ", says \"%s\"", message);
+    if (kc__text_add_held(&held, j->task.co))
+        kc__text_add(&line, "; holds %s", held.text);
     fprintf(stderr, "kcoro: deadlock: %s\n", line.text);
     print_stack(r, j->task.co);
 }

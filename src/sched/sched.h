@@ -42,6 +42,9 @@ enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 /* In block.flags of a task: it has no body, and is never started. */
 #define KC_TASK_BODILESS 0x80000000u
 
+/* In kc_task_t.held, on a thread that has KC_CARE_CYCLES to think of. */
+#define KC_TASK_HELD_NAMED 0x8000u
+
 /* In kc_task_t.word: it must not start. All other bits are the layer above's. */
 #define KC_TASK_STOP ((uint64_t)1 << 63)
 
@@ -378,7 +381,11 @@ KC_INLINE uint64_t kc__task_number(const kc_task_t *task)
 KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)))
+    if (kc_likely(!kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_CYCLES)))
+        return;
+    if (co && kc__worker_cares(w, KC_CARE_CYCLES))
+        co->task->held |= KC_TASK_HELD_NAMED; /* it has no scope when it runs for the first time */
+    if (kc__worker_cares(w, KC_CARE_TRACE))
         KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? kc__task_number(co->task) : 0);
 }
 

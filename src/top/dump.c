@@ -28,7 +28,7 @@
  */
 #define _GNU_SOURCE
 #include "coro/backtrace.h"
-#include "flow/describe.h"
+#include "flow/held.h"
 #include "top/tree.h"
 
 #include <kcoro/trace.h>
@@ -144,6 +144,9 @@ static void say_body(struct line *line, kc_job_t *j)
         kc__text_add(&line->tail, ", waits in kc_suspend");
     else
         say_wait(line, j, kind);
+    kc_text_t held = { "" };
+    if (!(kc__job_flags(j) & KC_JOB_SCOPE) && kc__text_add_held(&held, j->task.co))
+        kc__text_add(&line->tail, ", holds %s", held.text);
 }
 
 /* Under its lock: j was to start, and there was no stack. */

@@ -288,6 +288,8 @@ static int everything_that_can_be_waited_for(void *arg)
     char *text = dump(arg);
     snprintf(owner, sizeof owner, ", owned by job %llu \"top\"",
              (unsigned long long)kc_job_id(kc_job_current()));
+    SAYS(text, ", runs on the main thread, holds a lock to read at ");
+    SAYS(text, ", a lock to write \"table\" at ");
     waits_for(text, "mutex", "a mutex \"database\"", &named_mutex, owner);
     waits_for(text, "element", "a mutex", &mutexes[0], owner);
     waits_for(text, "thread's", "a mutex", &threads_mutex, ", owned by a plain thread");

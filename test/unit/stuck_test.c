@@ -118,6 +118,7 @@ TEST_SLOW(many_waiters_for_one_lock_are_reported_in_time, 60000)
     CHECK_EQ(kc_chan_create(0, 0, &chan), 0);
     run_into_deadlock(many_want_one_lock);
     CHECK_GT(lines_with("waits for a mutex \"accounts\""), 10);
+    CHECK_EQ(lines_with("; holds a mutex \"accounts\" at 0x"), 1);
     CHECK_EQ(lines_with("cycle"), 0);
     CHECK_LT(strlen(report), sizeof report); /* the stack of all of them is printed once */
     kc_chan_release(chan);

@@ -220,6 +220,45 @@ static int ends_with_a_mutex(void *arg UNUSED)
     return kc_mutex_lock(&lock);
 }
 
+static kc_mutex_t first_held = KC_MUTEX_NAMED("accounts");
+static kc_rwlock_t second_held = KC_RWLOCK_NAMED("table");
+
+static int ends_with_two(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_mutex_lock(&first_held), 0);
+    CHECK(kc_rwlock_tryrdlock(&second_held));
+    CHECK_EQ(kc_rwlock_wrlock(&(kc_rwlock_t)KC_RWLOCK_NAMED("other")), 0);
+    return 0;
+}
+
+TEST_ABORTS(a_body_that_ends_with_locks_names_the_job, "(rule Y3), in job ")
+{
+    (void)!kc_run(ends_with_two, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS });
+}
+
+TEST_ABORTS(where_deadlocks_are_found_a_body_that_ends_with_locks_names_them,
+            "(rule Y3): a lock to write \"other\" at 0x")
+{
+    (void)!kc_run(ends_with_two, NULL,
+                  &(kc_sched_opts_t){ .workers = 1, .flags = KC_SCHED_FIND_DEADLOCKS });
+}
+
+static int gives_one_back(void *arg)
+{
+    (void)arg;
+    CHECK_EQ(kc_rwlock_wrlock(&second_held), 0);
+    CHECK_EQ(kc_mutex_lock(&first_held), 0);
+    kc_rwlock_wrunlock(&second_held);
+    return 0;
+}
+
+TEST_ABORTS(with_virtual_time_too_and_not_those_it_has_given_back,
+            "it still holds a lock (rule Y3): a mutex \"accounts\" at 0x")
+{
+    (void)!kc_run(gives_one_back, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
+}
+
 TEST_ABORTS(a_body_that_ends_with_a_mutex_aborts, "it still holds a lock (rule Y3)")
 {
     run_named(ends_with_a_mutex, NULL);
