@@ -272,15 +272,16 @@ static int check(const kc_call_t *calls, size_t n)
     return rc != 0 ? rc : kc_check();
 }
 
+/* The value of a call that was done is handed over, whatever the job's outcome is. */
 static void fill_in(kc_call_t *call, kc_job_t *job)
 {
-    bool did = job && kc__job_did(job);
-
-    call->rc = did ? 0 : job ? kc__job_result(job) : -ECANCELED;
     call->payload = NULL;
-    if (did)
-        call->payload =
-            kc__job_word(job) & KC_WORD_OWNED ? kc__payload_take(job) : job->task.payload;
+    if (!job || !kc__job_did(job)) {
+        call->rc = job ? kc__job_result(job) : -ECANCELED;
+        return;
+    }
+    call->rc = 0;
+    call->payload = kc__job_word(job) & KC_WORD_OWNED ? kc__payload_take(job) : job->task.payload;
 }
 
 /* ---- in a scope ----------------------------------------------------------------------------- */

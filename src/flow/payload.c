@@ -13,19 +13,8 @@
  *          and who frees the block comes after all of them.
  */
 #include "flow/job.h"
-#include "flow/signal.h"
 
 #include <errno.h>
-
-/* It may not wait, as a handler may not. */
-static void dispose(void (*fn)(void *payload), void *payload)
-{
-    struct kc_handling *h = kc__handling();
-
-    kc__handler_begins(h);
-    fn(payload);
-    kc__handler_ends(h);
-}
 
 /* What is there is disposed of, unless it stays. */
 static void drop(kc_job_ext_t *ext, const void *stays)
@@ -34,7 +23,7 @@ static void drop(kc_job_ext_t *ext, const void *stays)
 
     ext->drop = NULL;
     if (fn && ext->payload != stays)
-        dispose(fn, ext->payload);
+        kc__dispose(fn, ext->payload);
 }
 
 void kc_set_payload_with(void *payload, void (*fn)(void *payload))
@@ -51,7 +40,7 @@ void kc_set_payload_with(void *payload, void (*fn)(void *payload))
     kc_job_ext_t *ext = kc__job_ext(own);
     if (!ext) { /* so nothing is lost, and who awaits it is told */
         kc_set_payload(NULL);
-        dispose(fn, payload);
+        kc__dispose(fn, payload);
         kc__job_settle(own, -ENOMEM);
         return;
     }

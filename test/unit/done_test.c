@@ -219,7 +219,7 @@ IN_VIRTUAL_TIME(a_promise_or_group_that_was_cancelled_leaves_it_undone_and_a_fai
     return 0;
 }
 
-/* Of what the calls of collect do inside nothing is left undone, once the body has dealt with it. */
+/* Of what a call of collect does inside nothing is left undone. */
 static int collects_and_goes_on(void *arg UNUSED)
 {
     kc_call_t calls[] = { { .fn = ignores_the_cancel }, { .fn = ignores_the_cancel } };
@@ -349,6 +349,47 @@ IN_A_JOB(a_call_whose_own_time_was_over_is_a_failure)
     set(&gate, 1);
     CHECK_EQ(kc_first_ok(calls, 2, &winner), 0);
     CHECK_EQ(winner, 0);
+    return 0;
+}
+
+static count_t dropped;
+
+static void drops(void *payload UNUSED)
+{
+    add(&dropped);
+}
+
+static int finishes_with_a_value(void *arg)
+{
+    kc_set_payload_with(arg, drops);
+    return finishes(NULL);
+}
+
+static int gives_a_value_and_returns(void *arg)
+{
+    kc_set_payload_with(&payload_of[1], drops);
+    return (int)(intptr_t)arg;
+}
+
+IN_A_JOB(what_was_done_is_handed_over_and_not_disposed_of_and_the_rest_is_disposed_of)
+{
+    kc_call_t calls[] = { { .fn = finishes_with_a_value, .arg = &payload_of[0] },
+                          { .fn = gives_a_value_and_returns, .arg = CODE(0) },
+                          { .fn = gives_a_value_and_returns, .arg = CODE(7) },
+                          { .fn = fails_at_the_gate } };
+
+    start_afresh();
+    set(&dropped, 0);
+    CHECK_NE(kc_all(calls, 4, KC_SIG_NONE), 0);
+    CHECK_PTR(calls[0].payload, &payload_of[0]);
+    CHECK_PTR(calls[1].payload, &payload_of[1]);
+    CHECK_PTR(calls[2].payload, NULL);
+    CHECK_EQ(get(&dropped), 1);
+    start_afresh();
+    calls[1] = calls[3];
+    CHECK_EQ(kc_all_fail_fast(calls, 2), -EIO);
+    CHECK_PTR(calls[0].payload, &payload_of[0]); /* it was told to stop, and finished */
+    CHECK_EQ(get(&dropped), 1);
     return 0;
 }
 
