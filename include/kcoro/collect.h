@@ -20,9 +20,10 @@
  * winner if that had ended with 0 before the cancel; else -ECANCELED, and rc tells of each.
  *
  * .opts of a call are those of a launch (kcoro/job.h): a name, a place, a stack, a timeout, a
- * grace, a signal, a dispose, and the flags KC_JOB_NOW, KC_JOB_UNWIND and KC_JOB_MIGRATE. A .parent,
- * a .sched and other flags are -EINVAL. They are read before the call returns. Of each call exactly
- * one of fn and dispose is called, unless all were refused: then rc of none has been set.
+ * grace, a signal, a dispose, and the flags KC_JOB_NOW, KC_JOB_UNWIND and KC_JOB_MIGRATE. A
+ * .parent, a .sched and other flags are -EINVAL. They are read before the call returns. Of each
+ * call exactly one of fn and dispose is called, unless all were refused: then rc of none has been
+ * set.
  */
 #ifndef KCORO_COLLECT_H
 #define KCORO_COLLECT_H

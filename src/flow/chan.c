@@ -157,7 +157,7 @@ bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
     const kc_buffer_t *b = &c->buffer;
 
-    if (c->cause)
+    if (c->closed)
         return true;
     if (op == KC_SEND)
         return b->unlimited || c->latest || kc__buffer_room(b) || any_but(c->receivers, self);
@@ -186,7 +186,7 @@ KC_INLINE int put(kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn;
 
-    if (kc_unlikely(c->cause))
+    if (kc_unlikely(c->closed))
         return -EPIPE;
     if (c->receivers && (turn = claim_first(&c->receivers)) != NULL) {
         if (turn->item)
@@ -215,7 +215,7 @@ KC_INLINE int take(kc_chan_t *c, void *item, kc_chan_after_t *after)
         if (item)
             kc__item_copy(item, turn->item, c->buffer.item_size);
     } else {
-        return c->cause ? -EPIPE : -EAGAIN;
+        return c->closed ? -EPIPE : -EAGAIN;
     }
     if (turn)
         after->woken = turn->wait;
@@ -357,7 +357,7 @@ KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
     kc_buffer_t *b = &c->buffer;
     size_t count = kc__buffer_count(b);
     bool done =
-        op == KC_SEND ? !c->receivers && !c->cause && count < b->slots : !c->senders && count > 0;
+        op == KC_SEND ? !c->receivers && !c->closed && count < b->slots : !c->senders && count > 0;
     if (kc_likely(done)) {
         size_t *at = op == KC_SEND ? &b->tail : &b->head;
         uint64_t *slot = (uint64_t *)(void *)b->first->items + *at;
@@ -416,7 +416,7 @@ KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
     kc_turn_t *turn = NULL;
 
     if (kc_likely(lock_quickly(t, c, item))) {
-        if (!*line && kc_likely(!c->cause))
+        if (!*line && kc_likely(!c->closed))
             return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
         turn = *line ? claim_quickly(t, line) : NULL;
         if (kc_likely(turn && turn->item))
@@ -513,7 +513,8 @@ static void close_with(kc_chan_t *c, int cause)
     kc_link_t *claimed = NULL;
 
     kc__spin_lock(&c->lock);
-    if (!c->cause) { /* else nobody waits there */
+    if (!c->closed) { /* else nobody waits there */
+        c->closed = true;
         c->cause = cause;
         turn_away(&c->senders, cause, turn_away(&c->receivers, cause, &claimed));
     }

@@ -20,7 +20,7 @@ struct kc_chan {
     uint32_t magic;           /* I  KC_CHAN_MAGIC until it is freed                           */
     kc_spin_t lock;           /* A                                                            */
     KC_ATOMIC(uint32_t) refs; /* A                                                            */
-    int cause;                /* L  0: open; else why it was closed, for good                 */
+    bool closed;              /* L                                                            */
     bool plain;               /* I  of 8-byte items; a ring, or no buffer: see chan.c           */
     bool latest;              /* I  a send replaces what is in the buffer                     */
     kc_buffer_t buffer;       /* L                                                            */
@@ -29,6 +29,7 @@ struct kc_chan {
     void (*undelivered)(void *item, void *arg); /* I                                           */
     void *arg;                                  /* I                                           */
     char name[32];                              /* I                                           */
+    int cause; /* L  0: open; else why it was closed, for good                                 */
 };
 
 /* One who wants to send or receive, in its frame: its place in a line of one channel. */

@@ -133,31 +133,31 @@ static void one_ended(void *owner)
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-static const kc_launch_opts_t *opts_of(const kc_call_t *call)
+/* Of options: what they ask for. 0 or -ENOMEM. */
+static int prepare(kc_job_t *j, kc_sched_t *s, const kc_launch_opts_t *o)
 {
-    static const kc_launch_opts_t defaults;
+    struct kc_job_wishes wishes = kc__wishes_of(o);
+    kc_affinity_t where;
 
-    return call->opts ? call->opts : &defaults;
+    (void)kc__launch_place(o, s, &where); /* there is one: see check */
+    j->task.where = (int8_t)where;
+    return kc__wishes_prepare(j, &wishes);
 }
 
 /* A job for the call, not in the tree. NULL: no memory. */
 static kc_job_t *make_one(kc_sched_t *s, const kc_call_t *call, uint32_t flags, struct one *one)
 {
-    const kc_launch_opts_t *o = opts_of(call);
-    struct kc_job_wishes wishes = kc__wishes_of(o);
-    kc_job_t *j = kc__job_new(s, flags | o->flags, true);
-    kc_affinity_t where;
+    const kc_launch_opts_t *o = call->opts;
+    kc_job_t *j = kc__job_new(s, o ? flags | o->flags : flags, true);
 
     if (!j)
         return NULL;
-    if (kc__wishes_prepare(j, &wishes) != 0 || kc__locals_inherit(j, NULL) != 0) {
+    if ((o && prepare(j, s, o) != 0) || kc__locals_inherit(j, NULL) != 0) {
         kc__job_free(j);
         return NULL;
     }
-    (void)kc__launch_place(o, s, &where); /* there is one: see check */
     j->task.fn = call->fn;
     j->task.arg = call->arg;
-    j->task.where = (int8_t)where;
     kc__job_ext(j)->ending = one_ending;
     kc__job_ext(j)->ended = one_ended;
     kc__job_ext(j)->owner = one;
@@ -228,7 +228,9 @@ static void take_back_all(struct gather *g)
 static void start_all(struct gather *g, const kc_call_t *calls)
 {
     for (size_t i = 0; i < g->n; i++) {
-        const kc_launch_opts_t *o = opts_of(&calls[i]);
+        const kc_launch_opts_t *o = calls[i].opts;
+        if (!o)
+            continue;
         struct kc_job_wishes wishes = kc__wishes_of(o);
         if (g->one[i].job)
             kc__wishes_arm(g->one[i].job, &wishes);
@@ -252,12 +254,18 @@ static int launch_all(struct gather *g, kc_job_t *parent, const kc_call_t *calls
     return 0;
 }
 
+static int check_opts(const kc_launch_opts_t *o)
+{
+    kc_affinity_t where;
+    int rc = kc__launch_check_call(o, KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE);
+
+    return rc != 0 ? rc : kc__launch_place(o, kc__worker()->sched, &where);
+}
+
 /* 0; or why nothing is done at all. */
 static int check(const kc_call_t *calls, size_t n)
 {
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
-    uint32_t flags = KC_JOB_NOW | KC_JOB_UNWIND | KC_JOB_MIGRATE;
-    kc_affinity_t where;
     int rc = 0;
 
     if (!co)
@@ -265,9 +273,9 @@ static int check(const kc_call_t *calls, size_t n)
     if (n > 0 && !calls)
         return -EINVAL;
     for (size_t i = 0; i < n && rc == 0; i++) {
-        rc = calls[i].fn ? kc__launch_check_call(opts_of(&calls[i]), flags) : -EINVAL;
-        if (rc == 0)
-            rc = kc__launch_place(opts_of(&calls[i]), kc__worker()->sched, &where);
+        rc = calls[i].fn ? 0 : -EINVAL;
+        if (rc == 0 && calls[i].opts)
+            rc = check_opts(calls[i].opts);
     }
     return rc != 0 ? rc : kc_check();
 }

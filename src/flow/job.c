@@ -410,13 +410,13 @@ static KC_NOINLINE void only_one_left(kc_job_t *j, kc_sched_t *of)
         kc__wait_wake(w);
 }
 
-/* j, which has ended so, is no longer a child of its parent, whose count falls. True: it is 0, and
- * the parent is locked for its end. */
-KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j, uint64_t done)
+/* j is no longer a child of its parent, whose count falls. True: it is 0, and the parent is locked
+ * for its end. */
+KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
 {
     kc_sched_t *of = root_sched(parent);
-    uint64_t undone = kc_likely(done == KC_WORD_DONE) ? 0 : kc__job_undone(j, done);
-    uint64_t seen = kc__job_lock(parent) | undone, count = seen & KC_WORD_COUNT;
+
+    uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
     kc_job_t *next = may_follow(parent, j);
     if (count == 1) {
@@ -469,16 +469,27 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     return claimed;
 }
 
-/* For metrics and traces. Its parent waits for j still, so its scheduler is there. */
+/* j has not ended as completed: its parent, which counts it still, may have to know. */
+static KC_NOINLINE void leave_undone(const kc_job_t *j, uint64_t done)
+{
+    uint64_t undone = kc__job_undone(j, done);
+
+    if (undone & ~kc__job_word(j->parent))
+        kc__job_change(j->parent, undone, 0);
+}
+
+/* For its parent, metrics and traces. It waits for j still, so its scheduler is there. */
 KC_INLINE void tell_end(kc_job_t *j, uint64_t done)
 {
     bool failed = done & KC_WORD_DONE_FAILED, cancelled = done & KC_WORD_DONE_CANCELLED;
     kc_sched_t *s = kc__job_sched(j);
 
-    if (kc_likely(done == KC_WORD_DONE))
+    if (kc_likely(done == KC_WORD_DONE)) {
         kc__count(s, KC_COUNT_COMPLETED);
-    else
+    } else {
         kc__count(s, failed ? KC_COUNT_FAILED : KC_COUNT_CANCELLED);
+        leave_undone(j, done);
+    }
     KC_TRACE(s, .kind = KC_EVENT_FINALIZE, .job = kc__job_number(j), .value = kc__job_result(j),
              .other = (uint32_t)j->reason,
              .state = failed      ? KC_JOB_FAILED
@@ -543,7 +554,7 @@ static void job_end(kc_job_t *j, uint64_t done)
             above = kc__job_sched(parent);
             kc__guest_goes(j);
         }
-        more = leave_parent(parent, j, done);
+        more = leave_parent(parent, j);
         if (kc_unlikely(above != NULL))
             held = guest_left(held, above);
         kc__job_unref(j);
@@ -572,14 +583,10 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_TOOLS)) ||
         (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
         is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
+        (kc_unlikely(done != KC_WORD_DONE) && !(seen & KC_WORD_UNDONE)) || /* it may be so now */
         !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
         return false;
-    if (kc_likely(done == KC_WORD_DONE)) {
-        kc__worker_count(w, KC_COUNT_COMPLETED);
-    } else {
-        kc__worker_count(w, KC_COUNT_CANCELLED);
-        seen |= kc__job_undone(j, done);
-    }
+    kc__worker_count(w, done == KC_WORD_DONE ? KC_COUNT_COMPLETED : KC_COUNT_CANCELLED);
     ring_remove(parent, j);
     kc__job_unlock_to(parent, seen - 1);
     return true;

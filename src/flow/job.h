@@ -485,7 +485,17 @@ struct kc_job_wishes {
 };
 
 /* What these options ask for. */
-struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o);
+KC_INLINE struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
+{
+    return (struct kc_job_wishes){
+        .name = o->name,
+        .stack = o->stack,
+        .timeout = o->timeout,
+        .grace = o->grace,
+        .dispose = o->dispose,
+        .signal = o->signal,
+    };
+}
 
 /* True: the job needs an extension. */
 bool kc__wishes_any(const struct kc_job_wishes *wishes);

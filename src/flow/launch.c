@@ -16,18 +16,6 @@
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
-struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
-{
-    return (struct kc_job_wishes){
-        .name = o->name,
-        .stack = o->stack,
-        .timeout = o->timeout,
-        .grace = o->grace,
-        .dispose = o->dispose,
-        .signal = o->signal,
-    };
-}
-
 bool kc__wishes_any(const struct kc_job_wishes *w)
 {
     return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
@@ -174,7 +162,7 @@ static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_
 
 static void arm(kc_job_t *j, const kc_launch_opts_t *o)
 {
-    struct kc_job_wishes wishes = kc__wishes_of(o);
+    struct kc_job_wishes wishes = { .timeout = o->timeout, .signal = o->signal };
 
     kc__wishes_arm(j, &wishes);
 }
@@ -240,14 +228,19 @@ static void run_now(kc_job_t *j)
     }
 }
 
-void kc__launch_start(kc_job_t *j)
+KC_INLINE void start(kc_job_t *j, bool now)
 {
     if (!kc__job_may_start(j))
         return;
-    if (kc__job_flags(j) & KC_JOB_NOW)
+    if (now)
         run_now(j);
     else
         kc__task_submit(&j->task);
+}
+
+void kc__launch_start(kc_job_t *j)
+{
+    start(j, kc__job_flags(j) & KC_JOB_NOW);
 }
 
 /* A child of the current job, with all defaults. As kc_async_job. */
@@ -327,7 +320,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         if (out)
             *out = j;
         arm(j, o); /* it counts its body, which has not begun: so it cannot end here */
-        kc__launch_start(j);
+        start(j, o->flags & KC_JOB_NOW);
     }
     if (foreign)
         kc__hold_ends(s);

@@ -258,19 +258,27 @@ bool kc__roots_end_shields(kc_sched_t *s)
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* Nobody's child, not in the tree yet. NULL: no memory. ext: it needs one in any case. */
-static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
-                          uint32_t flags, const struct kc_job_wishes *wishes, bool ext)
+/* Nobody's child, not in the tree yet. NULL: no memory. ext: it needs one. */
+static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                          uint32_t flags, bool ext)
 {
-    bool any = kc__wishes_any(wishes);
-    kc_job_t *j = kc__job_new(s, flags, ext || any);
+    kc_job_t *j = kc__job_new(s, flags, ext);
 
     if (!j)
         return NULL;
-    j->task.fn = call->fn;
-    j->task.arg = call->arg;
+    j->task.fn = fn;
+    j->task.arg = arg;
     j->task.where = (int8_t)where;
-    if (!any || kc__wishes_prepare(j, wishes) == 0)
+    return j;
+}
+
+/* The same with what options ask for. */
+static kc_job_t *task_with(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
+                           uint32_t flags, const struct kc_job_wishes *wishes)
+{
+    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__wishes_any(wishes));
+
+    if (!j || kc__wishes_prepare(j, wishes) == 0)
         return j;
     kc__job_free(j);
     return NULL;
@@ -279,14 +287,20 @@ static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, const kc_call_t *c
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           const struct kc_task_more *more)
 {
+    if (!more) {
+        kc_job_t *plain = task_new(s, where, fn, arg, 0, false);
+        return plain ? &plain->task : NULL;
+    }
     struct kc_job_wishes wishes = { .name = more->name, .dispose = more->dispose };
-    kc_job_t *j = task_new(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
-                           more->tells ? KC_JOB_TELLS : 0u, &wishes, more->ended != NULL);
-
-    if (j && more->ended) {
-        kc_job_ext_t *ext = kc__job_ext(j);
+    kc_job_t *j = task_with(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
+                            more->tells ? KC_JOB_TELLS : 0u, &wishes);
+    kc_job_ext_t *ext = j && more->ended ? kc__job_ext(j) : NULL;
+    if (ext) {
         ext->ended = more->ended;
         ext->owner = arg;
+    } else if (j && more->ended) {
+        kc__job_free(j);
+        return NULL;
     }
     return j ? &j->task : NULL;
 }
@@ -337,13 +351,13 @@ void kc__roots_go(kc_task_t *task)
 int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                          const kc_task_opts_t *opts)
 {
-    struct kc_task_more more = { .name = opts ? opts->name : NULL,
-                                 .dispose = opts ? opts->dispose : NULL };
-
     if (!s || !fn || !kc__sched_find(s, &where))
         return -EINVAL;
     kc__sched_check_process(s);
-    kc_task_t *task = kc__roots_make(s, where, fn, arg, &more);
+    struct kc_task_more more = { .name = NULL };
+    if (opts)
+        more = (struct kc_task_more){ .name = opts->name, .dispose = opts->dispose };
+    kc_task_t *task = kc__roots_make(s, where, fn, arg, opts ? &more : NULL);
     if (!task)
         return -ENOMEM;
     if (root_launch(kc__job_of(task), NULL))
@@ -411,7 +425,7 @@ static kc_job_t *make_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *
         struct kc_job_wishes wishes = kc__wishes_of(o);
         kc_affinity_t place = where;
         (void)find_place(s, where, &calls[i], &place);
-        *end = task_new(s, place, &calls[i], o->flags, &wishes, false);
+        *end = task_with(s, place, &calls[i], o->flags, &wishes);
         if (!*end) {
             drop_chain(first);
             return NULL;
@@ -461,7 +475,7 @@ int kc_run(kc_fn_t fn, void *arg, const kc_sched_opts_t *opts)
     int rc = kc_sched_create(opts ? opts : &defaults, &s);
     if (rc < 0)
         return rc;
-    kc_task_t *task = kc__roots_make(s, KC_MAIN, fn, arg, &(struct kc_task_more){ 0 });
+    kc_task_t *task = kc__roots_make(s, KC_MAIN, fn, arg, NULL);
     if (!task) {
         kc_sched_destroy(s);
         return -ENOMEM;

@@ -135,23 +135,28 @@ kc_job_t *kc_scope_job(kc_scope_t *s)
 KC_AFTER_SWITCH int kc__scope_run(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts, bool *did)
 {
     kc_scope_t s;
-    bool undone;
+    bool undone = true;
 
     *did = false;
-    if (!fn)
-        return -EINVAL;
     int rc = kc_scope_begin(&s, opts);
     if (rc < 0)
         return rc;
-    int returned = fn(arg);
-    rc = kc__scope_close(innermost(&s), &s, returned, &undone);
-    *did = returned == 0 && !undone;
+    rc = fn(arg);
+    *did = rc == 0;
+    rc = kc__scope_close(innermost(&s), &s, rc, &undone);
+    *did = *did && !undone;
     return rc;
 }
 
 KC_AFTER_SWITCH int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts)
 {
-    bool did;
+    kc_scope_t s;
 
-    return kc__scope_run(fn, arg, opts, &did);
+    if (!fn)
+        return -EINVAL;
+    int rc = kc_scope_begin(&s, opts);
+    if (rc < 0)
+        return rc;
+    rc = fn(arg);
+    return kc__scope_close(innermost(&s), &s, rc, NULL);
 }

@@ -114,7 +114,7 @@ struct kc_task_host {
         kc_sched_t *s);                 /* a thread outside has a lock, or is about to wake one */
     void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
     bool (*end_shields)(kc_sched_t *s); /* none holds a cancel back any more. False: none did    */
-    /* A task that is nobody's child, for later. NULL: no memory */
+    /* A task that is nobody's child, for later. more: may be NULL. NULL: no memory */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                        const struct kc_task_more *more);
     void (*go)(kc_task_t *task);   /* queues what make has made */
@@ -706,11 +706,13 @@ void kc__sched_arrive(kc_sched_t *s, bool ok);
 /* There is such a place. KC_HERE becomes that of the caller. */
 KC_INLINE bool kc__sched_find(const kc_sched_t *s, kc_affinity_t *where)
 {
-    const kc_worker_t *here = *where == KC_HERE ? kc__worker() : NULL;
-
-    if (here && here->sched == s)
+    if (kc_unlikely(*where < KC_MAIN)) {
+        const kc_worker_t *here = kc__worker();
+        if (*where != KC_HERE || !here || here->sched != s)
+            return false;
         *where = here->index == KC_MAIN ? KC_MAIN : KC_WORKER_AT(here->index);
-    return *where >= KC_MAIN && *where <= s->workers;
+    }
+    return *where <= s->workers;
 }
 
 #endif
