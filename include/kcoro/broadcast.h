@@ -30,6 +30,8 @@ typedef struct kc_broadcast kc_broadcast_t;
 typedef struct {
     kc_broadcast_t *from;
     uint64_t next;
+    void *stub;
+    uint64_t number;
 } kc_subscription_t;
 
 /*

@@ -32,6 +32,7 @@ KC_BEGIN_DECLS
 /* In your memory; it must not move between start and end. The fields are the library's. */
 typedef struct kc_gen {
     kcoro_t *co;
+    uint64_t id;
     int (*fn)(struct kc_gen *g, void *arg);
     void *arg;
     void *value;

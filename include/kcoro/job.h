@@ -373,6 +373,8 @@ KC_API int kc_group_close(kc_job_t *group);
 /* Keeps a job open from outside, as a child does. The fields are the library's. */
 typedef struct {
     kc_job_t *job;
+    void *stub;
+    uint64_t number;
 } kc_lease_t;
 
 /* Context: anywhere.  Returns: 0; -EINVAL: a NULL; -ESHUTDOWN: j has ended. */

@@ -45,10 +45,11 @@ enum {
     FIRST_PLACE = IN_PAGE,                   /* before it is the header: a page, which stays */
     PAGES = CHUNK_SIZE / KC_BLOCK_PAGE,
     CHUNK_BLOCKS = (PAGES - 1) * (IN_PAGE - NUMBERS),
-    KEPT = 256,            /* batches of a kind that a pool keeps for good */
-    COOL_AT_ONCE = 16,     /* batches */
-    COOL_AFTER = 20000000, /* ns: the next burst may come soon                           */
-    COOL_PAUSE = 1000000,  /* ns between two times, for a thread that has something to do */
+    FEW = KC_BLOCK_BATCH / 2, /* free blocks: none of so few is handed out again         */
+    KEPT = 256,               /* batches of a kind that a pool keeps for good */
+    COOL_AT_ONCE = 16,        /* batches */
+    COOL_AFTER = 20000000,    /* ns: the next burst may come soon                           */
+    COOL_PAUSE = 1000000,     /* ns between two times, for a thread that has something to do */
 };
 
 /* The debugger script and kc__block_is go through the list of all. */
@@ -269,7 +270,7 @@ static void refill(kc_block_cache_t *cache)
         return;
     }
     pthread_mutex_lock(&pool_lock);
-    cache->out = cache->in ? pool_get(&pools[cache->kind]) : get_any(cache->kind);
+    cache->out = cache->in_count >= FEW ? pool_get(&pools[cache->kind]) : get_any(cache->kind);
     pthread_mutex_unlock(&pool_lock);
     if (cache->out)
         return;

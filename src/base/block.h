@@ -23,10 +23,15 @@ typedef struct kc_block {
     kc_mpsc_node_t link;       /* O  the user's while in use, ours while free        */
 } kc_block_t;
 
-/* What blocks are used for. The two kinds are kept apart: who launches many jobs takes blocks for
+/* What blocks are used for. The kinds are kept apart: who launches many jobs takes blocks for
  * all of them, then for their coroutines, and gives them back in turns. Out of one list each round
  * would shuffle them, until neighbours in the tree are nowhere near each other in memory. */
-typedef enum { KC_BLOCK_COROUTINE, KC_BLOCK_JOB, KC_BLOCK_KINDS } kc_block_kind_t;
+typedef enum {
+    KC_BLOCK_COROUTINE,
+    KC_BLOCK_JOB,
+    KC_BLOCK_OBJECT, /* what else users have handles of */
+    KC_BLOCK_KINDS
+} kc_block_kind_t;
 
 /* Free blocks of one thread, linked by link. All zero is empty, and for coroutines. */
 typedef struct {

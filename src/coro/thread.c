@@ -58,6 +58,7 @@ static void thread_free(kc_thread_t *t)
     kc__stack_cache_drain(&t->stacks);
     kc__block_cache_drain(&t->blocks);
     kc__block_cache_drain(&t->jobs);
+    kc__block_cache_drain(&t->objects);
     kc__overflow_thread_end(t);
     kc__free(t);
 }
@@ -109,6 +110,7 @@ kc_thread_t *kc__thread_new(void)
     if (!t)
         return NULL;
     t->jobs.kind = KC_BLOCK_JOB;
+    t->objects.kind = KC_BLOCK_OBJECT;
     kc_block_t *block = kc__block_get(&t->blocks);
     if (!block || !kc__overflow_thread(t) || pthread_setspecific(key, t) != 0) {
         if (block)

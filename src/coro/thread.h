@@ -27,6 +27,7 @@ typedef struct kc_thread {
     struct kc_worker *worker; /* O  the scheduler layer's; NULL: no scheduler's thread        */
     kc_block_cache_t blocks;  /* O  for coroutines                                            */
     kc_block_cache_t jobs;    /* O  for jobs: the scheduler layer's                           */
+    kc_block_cache_t objects; /* O  for what else users have handles of                       */
     kc_stack_cache_t stacks;  /* O                                                            */
 } kc_thread_t;
 

@@ -6,6 +6,7 @@
  * ORDER    id  site           operation    pairs with  carries; what breaks if weaker
  *          U1  release: refs  sub_acq_rel  U1          what the others did, to the one who frees it
  */
+#include "coro/object.h"
 #include "base/os.h"
 #include "flow/buffer.h"
 #include "flow/line.h"
@@ -15,10 +16,11 @@
 #include <errno.h>
 
 #define BROADCAST_MAGIC 0xb20adc70u
+#define SUBSCRIPTION_MAGIC 0x50b5c070u
 
 struct kc_broadcast {
+    kc_block_t block;         /*    magic A                                                     */
     kc_line_t line;           /* A  nothing of its own in the word; who waits for the next item */
-    uint32_t magic;           /* I                                                              */
     KC_ATOMIC(uint32_t) refs; /* A                                                              */
     size_t item_size;         /* I                                                              */
     size_t capacity;          /* I                                                              */
@@ -27,10 +29,12 @@ struct kc_broadcast {
     unsigned char *items;     /* L  number k is in slot k % capacity                            */
 };
 
+_Static_assert(sizeof(struct kc_broadcast) <= KC_BLOCK_SIZE, "a broadcast is a control block");
+
 static kc_broadcast_t *check(kc_broadcast_t *b, const char *call)
 {
-    if (kc_unlikely(!b || b->magic != BROADCAST_MAGIC))
-        kc__usage(call, b ? "not a broadcast, or one that was freed" : "the broadcast is NULL");
+    if (kc_unlikely(!kc__object_is(b, BROADCAST_MAGIC)))
+        kc__object_not_live(call, "broadcast", "J32", b);
     return b;
 }
 
@@ -42,15 +46,15 @@ int kc_broadcast_create(size_t item_size, size_t capacity, kc_broadcast_t **out)
         return -EINVAL;
     if (__builtin_mul_overflow(item_size, capacity, &bytes))
         return -ENOMEM;
-    kc_broadcast_t *b = kc__alloc(sizeof *b);
-    if (!b)
+    kc_block_t *block = kc__object_get(BROADCAST_MAGIC);
+    if (!block)
         return -ENOMEM;
+    kc_broadcast_t *b = kc_container_of(block, kc_broadcast_t, block);
     b->items = kc__alloc(bytes ? bytes : 1);
     if (!b->items) {
-        kc__free(b);
+        kc__object_put(block);
         return -ENOMEM;
     }
-    b->magic = BROADCAST_MAGIC;
     b->item_size = item_size;
     b->capacity = capacity;
     kc_store_relaxed(&b->refs, 1);
@@ -68,9 +72,8 @@ void kc_broadcast_release(kc_broadcast_t *b)
 {
     if (!b || kc_sub_acq_rel(&check(b, "kc_broadcast_release")->refs, 1) != 1) /* U1 */
         return;
-    b->magic = 0;
     kc__free(b->items);
-    kc__free(b);
+    kc__object_put(&b->block);
 }
 
 static unsigned char *slot(const kc_broadcast_t *b, uint64_t number)
@@ -137,6 +140,11 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
 {
     if (!b || !sub)
         return -EINVAL;
+    check(b, "kc_subscribe");
+    kc_stub_t *stub = kc__stub_get(SUBSCRIPTION_MAGIC, b, &sub->number);
+    if (!stub)
+        return -ENOMEM;
+    sub->stub = stub;
     sub->from = kc_broadcast_retain(b);
     kc__line_lock(&b->line);
     sub->next = b->sent;
@@ -144,12 +152,28 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
     return 0;
 }
 
+static _Noreturn KC_COLD void given_up(const char *call)
+{
+    kc__usage(call, "a copy of a subscription that was given up (rule J32)");
+}
+
 void kc_unsubscribe(kc_subscription_t *sub)
 {
     if (!sub)
         kc__usage("kc_unsubscribe", "the subscription is NULL");
+    if (!sub->from)
+        return;
+    if (!kc__stub_put(sub->stub, SUBSCRIPTION_MAGIC, sub->number))
+        given_up("kc_unsubscribe");
     kc_broadcast_release(sub->from);
     sub->from = NULL;
+}
+
+static kc_broadcast_t *of(kc_subscription_t *sub, const char *call)
+{
+    if (kc_unlikely(!kc__stub_is(sub->stub, SUBSCRIPTION_MAGIC, sub->number)))
+        given_up(call);
+    return sub->from;
 }
 
 /* With the lock: the next item, if there is one. -EPIPE: it is closed, and b->cause says why. */
@@ -175,7 +199,7 @@ int kc_subscription_try_recv(kc_subscription_t *sub, void *item, uint64_t *misse
 {
     if (!sub || !sub->from)
         return -EINVAL;
-    kc_broadcast_t *b = check(sub->from, "kc_subscription_try_recv");
+    kc_broadcast_t *b = of(sub, "kc_subscription_try_recv");
     kc__line_lock(&b->line);
     int rc = next_item(b, sub, item, missed);
     kc__line_unlock(&b->line, 0);
@@ -187,7 +211,7 @@ int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *mis
 {
     if (!sub || !sub->from)
         return -EINVAL;
-    kc_broadcast_t *b = check(sub->from, "kc_subscription_recv");
+    kc_broadcast_t *b = of(sub, "kc_subscription_recv");
     for (;;) {
         kc_wait_t w;
         int rc = kc__wait_begin(&w, KC_WAIT_BROADCAST, b);

@@ -36,28 +36,42 @@
 
 /* ---- create, release ------------------------------------------------------------------------ */
 
+/* 0 or -ENOMEM. */
+static int add_more(kc_chan_t *c, const kc_chan_opts_t *opts)
+{
+    c->more = kc__alloc(sizeof *c->more);
+    if (!c->more)
+        return -ENOMEM;
+    c->more->undelivered = opts->undelivered;
+    c->more->arg = opts->arg;
+    kc__tsan_hide(); /* reports may look at it on any thread */
+    if (opts->name)
+        snprintf(c->more->name, sizeof c->more->name, "%s", opts->name);
+    kc__tsan_show();
+    return 0;
+}
+
 int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
 {
     if (!opts || !out)
         return -EINVAL;
-    kc_chan_t *c = kc__alloc(sizeof *c);
-    if (!c)
+    kc_block_t *block = kc__object_get(KC_CHAN_MAGIC);
+    if (!block)
         return -ENOMEM;
+    kc_chan_t *c = kc_container_of(block, kc_chan_t, block);
     c->latest = opts->capacity == KC_CHAN_LATEST;
     int rc = kc__buffer_init(&c->buffer, opts->item_size, c->latest ? 1 : opts->capacity,
                              opts->capacity == KC_CHAN_UNLIMITED);
+    if (rc == 0 && (opts->undelivered || opts->name))
+        rc = add_more(c, opts);
     if (rc != 0) {
-        kc__free(c);
+        kc__buffer_free(&c->buffer);
+        kc__object_put(block);
         return rc;
     }
-    c->magic = KC_CHAN_MAGIC;
     c->plain =
         !kc__tsan() && !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
     kc_store_relaxed(&c->refs, 1);
-    c->undelivered = opts->undelivered;
-    c->arg = opts->arg;
-    if (opts->name)
-        snprintf(c->name, sizeof c->name, "%s", opts->name);
     *out = c;
     return 0;
 }
@@ -70,8 +84,8 @@ int kc_chan_create(size_t item_size, size_t capacity, kc_chan_t **out)
 
 void kc__chan_check(const kc_chan_t *c, const char *call)
 {
-    if (kc_unlikely(!c || c->magic != KC_CHAN_MAGIC))
-        kc__usage(call, c ? "not a channel, or one that was freed" : "the channel is NULL");
+    if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
+        kc__object_not_live(call, "channel", "J32", c);
 }
 
 kc_chan_t *kc_chan_retain(kc_chan_t *c)
@@ -81,6 +95,12 @@ kc_chan_t *kc_chan_retain(kc_chan_t *c)
     return c;
 }
 
+/* It has a hook for what nobody receives. */
+static bool has_hook(const kc_chan_t *c)
+{
+    return c->more && c->more->undelivered;
+}
+
 /* Nobody has it any more. */
 static void chan_free(kc_chan_t *c)
 {
@@ -88,14 +108,14 @@ static void chan_free(kc_chan_t *c)
 
     if (c->senders || c->receivers)
         kc__usage("kc_chan_release", "somebody still waits in the channel");
-    while (c->undelivered && kc__buffer_count(b) > 0) {
+    while (has_hook(c) && kc__buffer_count(b) > 0) {
         void *item = kc__buffer_oldest(b);
-        c->undelivered(item, c->arg);
+        c->more->undelivered(item, c->more->arg);
         kc__buffer_pop(b, NULL);
     }
     kc__buffer_free(b);
-    c->magic = 0;
-    kc__free(c);
+    kc__free(c->more);
+    kc__object_put(&c->block);
 }
 
 void kc_chan_release(kc_chan_t *c)
@@ -171,7 +191,7 @@ static int replace(kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
     kc_buffer_t *b = &c->buffer;
 
-    if (c->undelivered) {
+    if (has_hook(c)) {
         if (!b->spare)
             return -ENOMEM;
         after->dropped = b->first;
@@ -243,7 +263,7 @@ int kc__chan_grow(kc_chan_t *c)
 /* The item of a chunk that was replaced. */
 static KC_COLD void drop(kc_chan_t *c, kc_chunk_t *chunk)
 {
-    c->undelivered(chunk->items, c->arg);
+    c->more->undelivered(chunk->items, c->more->arg);
     kc__spin_lock(&c->lock);
     chunk = kc__buffer_give(&c->buffer, chunk);
     kc__spin_unlock(&c->lock);
@@ -304,7 +324,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    if (kc_unlikely(!c || c->magic != KC_CHAN_MAGIC))
+    if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
         return not_a_channel(c, op, deadline);
     if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
         return -EINVAL;
@@ -343,7 +363,7 @@ KC_INLINE bool lock_quickly(kc_thread_t *t, kc_chan_t *c, const void *item)
     const kcoro_t *co = t->current;
 
     return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
-           c->magic == KC_CHAN_MAGIC && t->worker->credit != 1 &&
+           kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->credit != 1 &&
            !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
 }
 

@@ -7,6 +7,7 @@
 #ifndef KC_FLOW_CHAN_H
 #define KC_FLOW_CHAN_H
 
+#include "coro/object.h"
 #include "flow/buffer.h"
 #include "flow/job.h"
 #include "base/lock.h"
@@ -16,21 +17,34 @@
 
 #define KC_CHAN_MAGIC 0xc4a2c070u
 
+/* What few channels have. */
+typedef struct {
+    void (*undelivered)(void *item, void *arg); /* I  NULL: there is no hook */
+    void *arg;                                  /* I                         */
+    char name[32];                              /* I                         */
+} kc_chan_more_t;
+
 struct kc_chan {
-    uint32_t magic;           /* I  KC_CHAN_MAGIC until it is freed                           */
+    kc_block_t block;         /*    magic A: KC_CHAN_MAGIC until it is freed                  */
     kc_spin_t lock;           /* A                                                            */
     KC_ATOMIC(uint32_t) refs; /* A                                                            */
     bool closed;              /* L                                                            */
     bool plain;               /* I  of 8-byte items; a ring, or no buffer: see chan.c           */
     bool latest;              /* I  a send replaces what is in the buffer                     */
+    int cause;                /* L  0: open; else why it was closed, for good                 */
     kc_buffer_t buffer;       /* L                                                            */
     kc_link_t *receivers;     /* L  kc_turn_t: not empty only if the buffer is                */
     kc_link_t *senders;       /* L  kc_turn_t: not empty only if the buffer is full           */
-    void (*undelivered)(void *item, void *arg); /* I                                           */
-    void *arg;                                  /* I                                           */
-    char name[32];                              /* I                                           */
-    int cause; /* L  0: open; else why it was closed, for good                                 */
+    kc_chan_more_t *more;     /* I  NULL: nothing                                             */
 };
+
+_Static_assert(sizeof(struct kc_chan) <= KC_BLOCK_SIZE, "a channel is a control block");
+
+/* The name that the user gave it; "" if none. */
+KC_INLINE const char *kc__chan_name(const kc_chan_t *c)
+{
+    return c->more ? c->more->name : "";
+}
 
 /* One who wants to send or receive, in its frame: its place in a line of one channel. */
 typedef struct {

@@ -52,6 +52,15 @@ static void add_name_at(kc_text_t *t, const char *from)
         kc__text_add(t, " \"%s\"", name);
 }
 
+/* What it has beyond its block may be freed meanwhile. */
+static void add_chan_name(kc_text_t *t, const kc_chan_t *c)
+{
+    kc_chan_more_t *more = NULL;
+
+    if (kc__os_peek(&c->more, sizeof more, &more) && more)
+        add_name_at(t, more->name);
+}
+
 const char *kc__job_kind(const kc_job_t *j)
 {
     uint32_t flags = kc__job_flags(j);
@@ -157,7 +166,7 @@ void kc__text_add_wait(kc_text_t *t, kc_wait_kind_t kind, const void *object)
     switch (kind) {
     case KC_WAIT_SEND:
     case KC_WAIT_RECV:
-        add_name_at(t, ((const kc_chan_t *)object)->name);
+        add_chan_name(t, object);
         kc__text_add(t, " at %p", object);
         break;
     case KC_WAIT_JOIN:

@@ -7,6 +7,7 @@
  * ORDER    id  site            operation     pairs with  carries
  *          V1  look: word      load_acquire  word.h J2   outcome and payload: D1
  */
+#include "coro/object.h"
 #include "flow/job.h"
 
 #include <errno.h>
@@ -144,6 +145,14 @@ KC_AFTER_SWITCH int kc_job_join_until(kc_job_t *j, kc_time_t deadline)
 
 /* ---- deferred values ------------------------------------------------------------------------ */
 
+/* A handle that the user gives: aborts if it is none. */
+KC_INLINE kc_job_t *deferred(const char *call, const kc_deferred_t *d)
+{
+    if (kc_unlikely(!kc__object_is(d, KC_TASK_MAGIC)))
+        kc__object_not_live(call, "deferred", "J32", d);
+    return (kc_job_t *)(uintptr_t)d;
+}
+
 int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_deferred_t **out)
 {
     kc_job_t *j;
@@ -184,7 +193,7 @@ static void *payload_of(kc_job_t *j)
 
 KC_AFTER_SWITCH int kc_await(kc_deferred_t *d, void **payload)
 {
-    kc_job_t *j = d ? kc__job_live("kc_await", d) : NULL;
+    kc_job_t *j = d ? deferred("kc_await", d) : NULL;
     int rc = j ? join(j, KC_FOREVER) : -EINVAL;
 
     if (payload)
@@ -196,7 +205,7 @@ int kc_deferred_get(kc_deferred_t *d, void **payload)
 {
     if (!d)
         return -EINVAL;
-    kc_job_t *j = kc__job_live("kc_deferred_get", d);
+    kc_job_t *j = deferred("kc_deferred_get", d);
     if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
         return -EAGAIN;
     int rc = kc__job_result(j);
@@ -207,7 +216,7 @@ int kc_deferred_get(kc_deferred_t *d, void **payload)
 
 kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
 {
-    switch (kc_job_state(kc__job_live("kc_deferred_state", d))) {
+    switch (kc_job_state(deferred("kc_deferred_state", d))) {
     case KC_JOB_COMPLETED:
         return KC_DEFERRED_COMPLETED;
     case KC_JOB_FAILED:
@@ -223,19 +232,19 @@ kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
 
 kc_job_t *kc_deferred_job(kc_deferred_t *d)
 {
-    return kc__job_live("kc_deferred_job", d);
+    return deferred("kc_deferred_job", d);
 }
 
 kc_deferred_t *kc_deferred_retain(kc_deferred_t *d)
 {
-    kc__job_ref(kc__job_live("kc_deferred_retain", d));
+    kc__job_ref(deferred("kc_deferred_retain", d));
     return d;
 }
 
 void kc_deferred_release(kc_deferred_t *d)
 {
     if (d)
-        kc__job_give_up(kc__job_live("kc_deferred_release", d));
+        kc__job_give_up(deferred("kc_deferred_release", d));
 }
 
 void kc_deferred_drop(kc_deferred_t *d)
@@ -248,7 +257,7 @@ void kc_deferred_drop(kc_deferred_t *d)
 
 int kc_promise_complete(kc_deferred_t *d, int rc, void *payload)
 {
-    kc_job_t *j = d ? kc__job_live("kc_promise_complete", d) : NULL;
+    kc_job_t *j = d ? deferred("kc_promise_complete", d) : NULL;
 
     if (!j || (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_ONESHOT)) != KC_JOB_PROMISE)
         return -EINVAL;

@@ -8,11 +8,14 @@
  * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
  *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
  */
+#include "coro/object.h"
 #include "flow/root.h"
 #include "flow/signal.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define LEASE_MAGIC 0x1ea5c070u
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
@@ -83,6 +86,8 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
 
     if (!above && !o->sched)
         return -EPERM;
+    if (o->sched)
+        kc__sched_check("kc_launch_job: .sched", o->sched);
     *s = o->sched ? o->sched : kc__job_sched(above);
     *where = o->affinity;
     if (!kc__sched_find(*s, where))
@@ -446,10 +451,17 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
 {
     if (!j || !lease)
         return -EINVAL;
-    if (!kc__job_hold(kc__job_live("kc_lease_take", j)))
+    kc__job_live("kc_lease_take", j);
+    uint64_t number;
+    kc_stub_t *stub = kc__stub_get(LEASE_MAGIC, j, &number);
+    if (!stub)
+        return -ENOMEM;
+    if (!kc__job_hold(j)) {
+        kc__stub_put(stub, LEASE_MAGIC, number);
         return -ESHUTDOWN;
+    }
     kc_add_relaxed(&kc__job_sched(j)->holds, KC_HOLD_COMES); /* it cannot end before: j is held */
-    lease->job = j;
+    *lease = (kc_lease_t){ j, stub, number };
     return 0;
 }
 
@@ -459,6 +471,8 @@ void kc_lease_release(kc_lease_t *lease)
 
     if (!j)
         return;
+    if (!kc__stub_put(lease->stub, LEASE_MAGIC, lease->number))
+        kc__usage("kc_lease_release", "a copy of a lease that was released (rule J32)");
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);
     kc__job_release_there(j); /* handlers of what ends, or hears of it, are not run here (J14) */

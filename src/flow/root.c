@@ -351,7 +351,10 @@ void kc__roots_go(kc_task_t *task)
 int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                          const kc_task_opts_t *opts)
 {
-    if (!s || !fn || !kc__sched_find(s, &where))
+    if (!s || !fn)
+        return -EINVAL;
+    kc__sched_check("kc_sched_submit", s);
+    if (!kc__sched_find(s, &where))
         return -EINVAL;
     kc__sched_check_process(s);
     struct kc_task_more more = { .name = NULL };
@@ -394,7 +397,10 @@ static int check_many(const kc_sched_t *s, kc_affinity_t where, const kc_call_t 
     uint32_t allowed = KC_JOB_UNWIND | KC_JOB_MIGRATE;
     kc_affinity_t place = where;
 
-    if (!s || !kc__sched_find(s, &place) || (n > 0 && !calls))
+    if (!s || (n > 0 && !calls))
+        return -EINVAL;
+    kc__sched_check("kc_sched_submit_many", s);
+    if (!kc__sched_find(s, &place))
         return -EINVAL;
     for (size_t i = 0; i < n; i++) {
         int rc = calls[i].fn ? kc__launch_check_call(opts_of(&calls[i]), allowed) : -EINVAL;

@@ -74,7 +74,7 @@ static int check(const kc_case_t *cases, size_t n, kc_time_t timeout)
             return -EINVAL;
         if (!k->chan)
             continue;
-        if (kc_unlikely(k->chan->magic != KC_CHAN_MAGIC))
+        if (kc_unlikely(!kc__object_is(k->chan, KC_CHAN_MAGIC)))
             kc__chan_check(k->chan, "kc_select"); /* says so, and aborts */
         if (!kc__chan_item_ok(k->chan, k->op, k->item))
             return -EINVAL;

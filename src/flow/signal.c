@@ -51,19 +51,14 @@ struct kc_emit {
 
 /* ---- references ------------------------------------------------------------------------------ */
 
-void kc__signal_not_live(const char *call, const kc_signal_t *s)
-{
-    kc__usage(call, s ? "the signal has been freed, or is none (rule G4)"
-                      : "the signal is NULL (rule G4)");
-}
-
 void kc__signal_unref(kc_signal_t *s)
 {
-    if (kc_sub_acq_rel(&s->refs, 1) != 1) /* S3 */
+    kc__tsan_release(s);
+    if (kc_sub_acq_rel(&s->block.flags, 1) != 1) /* S3 */
         return;
     KC_ASSERT(!s->slots && !s->visits && !s->edges && !s->targeted && !s->pending && !s->late);
-    s->magic = 0;
-    kc__free(s);
+    kc__free(s->data);
+    kc__object_put(&s->block);
 }
 
 /* ---- emit ------------------------------------------------------------------------------------ */
@@ -116,14 +111,14 @@ static void enqueue(struct kc_emit *e, kc_signal_t *to, kc_sigset_t bits, kc_sig
     to->pending |= bits;
     to->late |= late;
     if (!merged)
-        to->queued = NULL;
+        to->block.link.next = NULL;
     kc__unlock(&to->lock);
     if (merged) {
         kc__signal_unref(to);
         return;
     }
     if (e->first)
-        e->last->queued = to;
+        e->last->block.link.next = &to->block.link;
     else
         e->first = to;
     e->last = to;
@@ -144,7 +139,9 @@ static struct turn dequeue(struct kc_emit *e)
 
     if (!s)
         return (struct turn){ 0 };
-    e->first = s->queued; /* before somebody else may enqueue it */
+    kc_mpsc_node_t *next = s->block.link.next;
+    e->first = next ? kc_container_of(kc_container_of(next, kc_block_t, link), kc_signal_t, block)
+                    : NULL; /* before somebody else may enqueue it */
     kc__lock(&s->lock);
     struct turn turn = { s, s->pending, s->late, s->late ? s->ops : NULL, s->owner };
     s->pending = s->late = 0;
@@ -322,13 +319,17 @@ static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, kc_sigset_t late)
 
 kc_signal_t *kc_signal_create(size_t data_size)
 {
-    if (data_size > PTRDIFF_MAX - sizeof(kc_signal_t))
+    if (data_size > PTRDIFF_MAX)
         return NULL;
-    kc_signal_t *s = kc__alloc(sizeof *s + data_size);
-    if (!s)
+    kc_block_t *block = kc__object_get(KC_SIGNAL_MAGIC);
+    if (!block)
         return NULL;
-    s->magic = KC_SIGNAL_MAGIC;
-    kc_store_relaxed(&s->refs, 1);
+    kc_signal_t *s = kc_container_of(block, kc_signal_t, block);
+    if (data_size > 0 && !(s->data = kc__alloc(data_size))) {
+        kc__object_put(block);
+        return NULL;
+    }
+    kc_store_relaxed(&s->block.flags, 1);
     return s;
 }
 

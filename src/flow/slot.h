@@ -40,6 +40,7 @@
 
 #include "base/atomic.h"
 #include "coro/coro.h"
+#include "coro/object.h"
 #include "base/lock.h"
 #include "flow/signal.h"
 
@@ -70,40 +71,39 @@ struct kc_visit {
 };
 
 struct kc_signal {
-    uint32_t magic;                    /* I                                               */
-    KC_ATOMIC(uint32_t) refs;          /* A                                               */
+    kc_block_t block;                  /*    magic A; flags: references, A; link E: the next
+                                               in the queue                               */
     kc_lock_t lock;                    /* A                                               */
     KC_ATOMIC(uint32_t) ended;         /* A  counts ends of runs that somebody waits for  */
+    uint32_t waiters;                  /* L  threads that wait for the end of a run       */
+    uint32_t targeted;                 /* T  chains that lead here                        */
     KC_ATOMIC(kc_sigset_t) state;      /* A  written under the lock                       */
     kc_slot_t *slots;                  /* L                                               */
     struct kc_visit *visits;           /* L                                               */
     uint64_t clock;                    /* L  of runs and waits                            */
-    uint32_t waiters;                  /* L  threads that wait for the end of a run       */
-    uint32_t targeted;                 /* T  chains that lead here                        */
     const struct kc_signal_owner *ops; /* L  NULL: nobody owns it                         */
     void *owner;                       /* I                                               */
     kc_sigset_t pending;               /* L  what waits in a queue to be triggered        */
     kc_sigset_t late;                  /* L  ... and to be told, triggered already        */
-    kc_signal_t *queued;               /* E  next in the queue                            */
     struct kc_slot_chain *edges;       /* T  of all its slots                             */
     uint64_t searched;                 /* T  number of the last search that came here     */
     kc_signal_t *search;               /* T  next of those that the search has to look at */
-    _Alignas(16) unsigned char data[]; /*    the user's                                   */
+    void *data;                        /* I  the user's; NULL: none                       */
 };
 
-/* Aborts unless s is a signal. Casts const away: none is in read-only memory. */
-_Noreturn KC_COLD void kc__signal_not_live(const char *call, const kc_signal_t *s);
+_Static_assert(sizeof(struct kc_signal) <= KC_BLOCK_SIZE, "a signal is a control block");
 
+/* Aborts unless s is a signal. Casts const away: none is in read-only memory. */
 KC_INLINE kc_signal_t *kc__signal_live(const char *call, const kc_signal_t *s)
 {
-    if (kc_unlikely(!s || s->magic != KC_SIGNAL_MAGIC))
-        kc__signal_not_live(call, s);
+    if (kc_unlikely(!kc__object_is(s, KC_SIGNAL_MAGIC)))
+        kc__object_not_live(call, "signal", "G4", s);
     return (kc_signal_t *)s;
 }
 
 KC_INLINE kc_signal_t *kc__signal_ref(kc_signal_t *s)
 {
-    uint32_t before = kc_add_relaxed(&s->refs, 1);
+    uint32_t before = kc_add_relaxed(&s->block.flags, 1);
 
     KC_ASSERT(before < UINT32_MAX);
     return s;

@@ -114,6 +114,7 @@ static void sched_retire(kc_sched_t *s)
         close(s->event_fd);
         close(s->timer_fd);
     }
+    kc_store_relaxed(&s->magic, 0);
     pthread_mutex_lock(&old_lock);
     s->next_old = old_scheds;
     old_scheds = s;
@@ -126,7 +127,7 @@ static kc_sched_t *sched_alloc(int workers)
     kc_sched_t **link, *s = NULL;
 
     pthread_mutex_lock(&old_lock);
-    for (link = &old_scheds; *link && (*link)->workers != workers;)
+    for (link = &old_scheds; *link && ((*link)->workers != workers || kc__os_debug());)
         link = &(*link)->next_old;
     if (*link) {
         s = *link;
@@ -190,6 +191,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
 
     if (!s)
         return NULL;
+    kc_store_relaxed(&s->magic, KC_SCHED_MAGIC);
     s->flags = opts->flags;
     s->grace = opts->grace;
     s->stack_size = opts->stack_size ? opts->stack_size : KC_STACK_DEFAULT;
@@ -238,6 +240,11 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
         return s;
     sched_retire(s);
     return NULL;
+}
+
+void kc__sched_not_live(const char *call)
+{
+    kc__usage(call, "the scheduler has been destroyed, or is none (rule J32)");
 }
 
 void kc__sched_forked(void)
@@ -478,6 +485,7 @@ int kc_sched_run(kc_sched_t *s)
 {
     if (!s)
         return -EINVAL;
+    kc__sched_check("kc_sched_run", s);
     if (!may_pump(s))
         return -EPERM;
     pump_begin(s);
@@ -521,10 +529,11 @@ static kc_time_t time_to(kc_time_t due, kc_time_t now)
     return due > now ? due - now : 0;
 }
 
-static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
+static kc_time_t pump_once(const char *call, kc_sched_t *s, kc_time_t now, bool wait)
 {
     if (!s)
         return -EINVAL;
+    kc__sched_check(call, s);
     if (!may_pump(s))
         return -EPERM;
     pump_begin(s);
@@ -558,12 +567,12 @@ static kc_time_t pump_once(kc_sched_t *s, kc_time_t now, bool wait)
 
 kc_time_t kc_sched_run_expired(kc_sched_t *s, kc_time_t now)
 {
-    return pump_once(s, now, true);
+    return pump_once("kc_sched_run_expired", s, now, true);
 }
 
 kc_time_t kc_sched_poll(kc_sched_t *s, kc_time_t now)
 {
-    return pump_once(s, now, false);
+    return pump_once("kc_sched_poll", s, now, false);
 }
 
 /* A descriptor that is readable when either of the two is. */
@@ -586,6 +595,7 @@ int kc_sched_fd(kc_sched_t *s)
 {
     if (!s)
         return -EINVAL;
+    kc__sched_check("kc_sched_fd", s);
     kc__sched_check_process(s);
     if (kc__worker() != s->main)
         return -EPERM;
@@ -612,6 +622,7 @@ void kc_sched_stop(kc_sched_t *s)
 {
     if (!s)
         kc__usage("kc_sched_stop", "the scheduler is NULL (rule S8)");
+    kc__sched_check("kc_sched_stop", s);
     kc__sched_check_process(s);
     kc__tsan_release(&s->stop);
     kc_store_relaxed(&s->stop, 1);
@@ -622,6 +633,7 @@ int kc_sched_destroy(kc_sched_t *s)
 {
     if (!s)
         return 0;
+    kc__sched_check("kc_sched_destroy", s);
     kc__sched_check_process(s);
     kc_thread_t *t = kc__thread();
     if (t->worker && t->worker->sched == s && (t->current != t->root || s->pumping))
@@ -654,7 +666,10 @@ int kc_sched_destroy(kc_sched_t *s)
 
 int kc_sched_workers(const kc_sched_t *s)
 {
-    return s ? s->workers : -EINVAL;
+    if (!s)
+        return -EINVAL;
+    kc__sched_check("kc_sched_workers", s);
+    return s->workers;
 }
 
 pthread_t kc_sched_main_thread(const kc_sched_t *s)

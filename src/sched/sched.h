@@ -33,6 +33,7 @@ enum { KC_OUTSIDE_BIT = KC_IDLE_MEMBERS - 2 };
 
 #define KC_TASK_MAGIC 0x7a5cc070u
 #define KC_TOKEN_MAGIC 0x70cec070u
+#define KC_SCHED_MAGIC 0x5c4ec070u
 
 typedef struct kc_worker kc_worker_t;
 
@@ -240,6 +241,7 @@ struct kc_worker {
  */
 struct kc_sched {
     struct kc_sched *next_old; /* L(old_lock)  in the list of those to be used again */
+    KC_ATOMIC(uint32_t) magic; /* A  KC_SCHED_MAGIC until it is destroyed; the memory stays */
     kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));     /* A */
     kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks for any worker */
     KC_ATOMIC(uint32_t)
@@ -358,6 +360,16 @@ KC_INLINE void kc__worker_check_process(const kc_worker_t *w)
 {
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_FORKED)))
         kc__sched_forked();
+}
+
+/* A handle that the user has given is no scheduler any more: says so, and aborts. */
+_Noreturn KC_COLD void kc__sched_not_live(const char *call);
+
+/* One that is not NULL: aborts if it is none. */
+KC_INLINE void kc__sched_check(const char *call, const kc_sched_t *s)
+{
+    if (kc_unlikely(kc_load_relaxed(&s->magic) != KC_SCHED_MAGIC))
+        kc__sched_not_live(call);
 }
 
 KC_INLINE void kc__sched_check_process(const kc_sched_t *s)

@@ -13,6 +13,7 @@
  *                             QUEUED     a run is queued or RUNNING: at most one
  *                             OVER       no run can come: it has started (delayed), or the
  *                                        scheduler is gone
+ *                             RELEASED   the user has given the handle up
  *          delayed    0 --due--> QUEUED --body starts--> QUEUED|OVER --ends--> OVER
  *          interval   0 --due--> QUEUED --body starts--> QUEUED|RUNNING --ends--> 0
  *          cancel     sets CANCELLED if neither it nor OVER is set; the body's start fails if it is
@@ -38,6 +39,7 @@
  *              cancelling        load_acquire             And what dispose has done
  */
 #include "base/os.h"
+#include "coro/object.h"
 #include "sched/sched.h"
 
 #include <kcoro/timer.h>
@@ -45,7 +47,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8 };
+enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8, RELEASED = 16 };
 
 struct kc_hub {
     KC_ATOMIC(uint32_t) refs; /* A  the scheduler's, and one for each token */
@@ -55,6 +57,12 @@ struct kc_hub {
                                           inside a dispose                             */
     kc_sched_t *sched;  /* M                                          */
     kc_timers_t timers; /* M                                          */
+};
+
+/* What few tokens have. */
+struct more {
+    void (*dispose)(void *arg); /* I  NULL: arg is not the task's */
+    char name[32];              /* I                              */
 };
 
 struct kc_token {
@@ -67,21 +75,23 @@ struct kc_token {
     kc_timer_t timer;           /* M                                                 */
     kc_mpsc_node_t cancel_link; /* >  in hub->cancelled                              */
     void *arg;                  /* I                                                 */
-    void (*dispose)(void *arg); /* I  NULL: arg is not the task's                    */
+    struct more *more;          /* I  NULL: neither of it                            */
     kc_affinity_t where;        /* I                                                 */
-    bool named;                 /* I                                                 */
     kc_task_t *task;            /* M  the next run; NULL: there was no memory for it */
-    char name[];                /* I  named: of 32 bytes                             */
 };
 
-enum { NAME_SIZE = 32 };
-
-_Static_assert(sizeof(struct kc_token) <= 500, "a pending timer is at most 500 bytes (T6)");
+_Static_assert(sizeof(struct kc_token) <= KC_BLOCK_SIZE, "a token is a control block");
 
 static void hub_unref(kc_hub_t *hub)
 {
     if (kc_sub_acq_rel(&hub->refs, 1) == 1) /* K3 */
         kc__free(hub);
+}
+
+static void free_token(kc_token_t *t)
+{
+    kc__free(t->more);
+    kc__object_put(&t->block);
 }
 
 static void unref(kc_token_t *t)
@@ -92,7 +102,7 @@ static void unref(kc_token_t *t)
         return;
     if (t->task)
         kc__task_host.drop(t->task);
-    kc__free(t);
+    free_token(t);
     hub_unref(hub);
 }
 
@@ -120,18 +130,23 @@ static uint32_t clear(kc_token_t *t, uint32_t bits)
 
 /* ---- the argument --------------------------------------------------------------------------- */
 
+static bool owns_arg(const kc_token_t *t)
+{
+    return t->more && t->more->dispose;
+}
+
 static void dispose(void *token)
 {
     kc_token_t *t = token;
 
-    kc__task_host.dispose(t->dispose, t->arg);
+    kc__task_host.dispose(t->more->dispose, t->arg);
 }
 
 /* No run comes any more by a step before which the state was `before`: if none was in flight either
  * nobody uses the argument now, and else the end of that run sees to it. */
 static void give_up_arg(kc_token_t *t, uint32_t before)
 {
-    if (t->dispose && !(before & RUNNING))
+    if (owns_arg(t) && !(before & RUNNING))
         dispose(t);
 }
 
@@ -169,7 +184,7 @@ static void run_ended(void *arg)
     if (!interval && end(t))
         unref(t); /* the timer's: the scheduler ended before the run could start */
     uint32_t before = clear(t, QUEUED | RUNNING);
-    if (t->dispose && (before & RUNNING) && (before & (CANCELLED | OVER)))
+    if (owns_arg(t) && (before & RUNNING) && (before & (CANCELLED | OVER)))
         kc__worker_call(dispose, t); /* it was the last one */
     unref(t);                        /* the run's */
     kc__tsan_release(&s->flights);
@@ -180,9 +195,9 @@ static void run_ended(void *arg)
 static kc_task_t *make_run(kc_token_t *t)
 {
     struct kc_task_more more = {
-        .name = t->named ? t->name : NULL,
+        .name = t->more && t->more->name[0] ? t->more->name : NULL,
         .ended = run_ended,
-        .tells = t->interval && t->dispose,
+        .tells = t->interval && owns_arg(t),
     };
 
     return kc__task_host.make(t->hub->sched, t->where, run_body, t, &more);
@@ -328,26 +343,33 @@ struct plan {
 /* NULL: no memory. */
 static kc_token_t *token_new(kc_sched_t *s, const struct plan *plan, const kc_task_opts_t *opts)
 {
-    bool named = opts && opts->name;
-    kc_token_t *t = kc__alloc(sizeof *t + (named ? NAME_SIZE : 0));
+    struct more *more = NULL;
 
-    if (!t)
+    if (opts && (opts->dispose || opts->name)) {
+        more = kc__alloc(sizeof *more);
+        if (!more)
+            return NULL;
+        *more = (struct more){ .dispose = opts->dispose };
+        if (opts->name)
+            memcpy(more->name, opts->name, strnlen(opts->name, sizeof more->name - 1));
+    }
+    kc_block_t *block = kc__object_get(KC_TOKEN_MAGIC);
+    if (!block) {
+        kc__free(more);
         return NULL;
+    }
+    kc_token_t *t = kc_container_of(block, kc_token_t, block);
     t->hub = s->hub;
     t->fn = plan->fn;
     t->arg = plan->arg;
     t->interval = plan->interval;
     t->timer.due = plan->due;
     t->where = in_order(s, plan->where);
-    t->named = named;
-    if (named)
-        memcpy(t->name, opts->name, strnlen(opts->name, NAME_SIZE - 1));
-    t->dispose = opts ? opts->dispose : NULL;
+    t->more = more;
     if (!(t->task = make_run(t))) {
-        kc__free(t);
+        free_token(t);
         return NULL;
     }
-    kc_store_relaxed(&t->block.magic, KC_TOKEN_MAGIC);
     return t;
 }
 
@@ -382,6 +404,7 @@ int kc_schedule_delayed_with(kc_sched_t *s, kc_time_t delay, kc_affinity_t where
 {
     if (delay < 0 || !s)
         return -EINVAL;
+    kc__sched_check("kc_schedule_delayed", s);
     kc__sched_check_process(s);
     kc_time_t now = kc__sched_now(s), due = delay > KC_FOREVER - now ? KC_FOREVER : now + delay;
     return schedule(s, (struct plan){ fn, arg, due, 0, where }, opts, out);
@@ -398,6 +421,7 @@ int kc_schedule_interval_with(kc_sched_t *s, kc_time_t interval, kc_affinity_t w
 {
     if (interval <= 0 || !s)
         return -EINVAL;
+    kc__sched_check("kc_schedule_interval", s);
     kc__sched_check_process(s);
     return schedule(s, (struct plan){ fn, arg, kc__sched_now(s), interval, where }, opts, out);
 }
@@ -408,11 +432,28 @@ int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where,
     return kc_schedule_interval_with(s, interval, where, fn, arg, NULL, out);
 }
 
-bool kc_token_cancel(kc_token_t *t)
+/* A handle that the user gives: aborts if it is none, or has been given up. */
+static void check(const char *call, const kc_token_t *t)
 {
-    if (!t)
-        kc__usage("kc_token_cancel", "the token is NULL (rule T4)");
+    if (!kc__object_is(t, KC_TOKEN_MAGIC))
+        kc__object_not_live(call, "token", "J32", t);
+    if (kc_load_relaxed(&t->state) & RELEASED)
+        kc__usage(call, "the token has been released (rule J32)");
+}
+
+/* The user gives the handle up; of two who do so at a time one aborts. */
+static void give_up(const char *call, kc_token_t *t)
+{
+    check(call, t);
+    uint32_t before;
+    if (!set_unless(t, RELEASED, RELEASED, &before))
+        kc__usage(call, "the token has been released (rule J32)");
+}
+
+static bool cancel(kc_token_t *t)
+{
     kc_hub_t *hub = t->hub;
+
     kc__tsan_release(t);
     kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: K1 carries it */
     uint32_t before;
@@ -425,10 +466,15 @@ bool kc_token_cancel(kc_token_t *t)
     return first;
 }
 
+bool kc_token_cancel(kc_token_t *t)
+{
+    check("kc_token_cancel", t);
+    return cancel(t);
+}
+
 bool kc_token_cancelled(const kc_token_t *t)
 {
-    if (!t)
-        kc__usage("kc_token_cancelled", "the token is NULL (rule T5)");
+    check("kc_token_cancelled", t);
     uint32_t state = kc_load_acquire(&t->state); /* K4 */
     kc__tsan_acquire(t);
     return state & (CANCELLED | OVER);
@@ -438,12 +484,15 @@ void kc_token_release(kc_token_t *t)
 {
     if (!t)
         return;
-    kc_token_cancel(t);
+    give_up("kc_token_release", t);
+    cancel(t);
     unref(t);
 }
 
 void kc_token_detach(kc_token_t *t)
 {
-    if (t)
-        unref(t);
+    if (!t)
+        return;
+    give_up("kc_token_detach", t);
+    unref(t);
 }

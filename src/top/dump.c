@@ -341,6 +341,7 @@ int kc_dump(kc_sched_t *s, FILE *to)
 
     if (!s || !to)
         return -EINVAL;
+    kc__sched_check("kc_dump", s);
     kc__sched_check_process(s);
     struct dump *d = kc__alloc(sizeof *d);
     if (!d)

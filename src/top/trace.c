@@ -267,6 +267,7 @@ int kc_trace_start(kc_sched_t *s, const char *path)
 {
     if (!s || !path)
         return -EINVAL;
+    kc__sched_check("kc_trace_start", s);
     kc__sched_check_process(s);
     pthread_mutex_lock(&trace_lock);
     int rc = kc_load_relaxed(&s->recorder) ? -EALREADY : start(s, path);
@@ -296,6 +297,7 @@ int kc_trace_stop(kc_sched_t *s)
 {
     if (!s)
         return -EINVAL;
+    kc__sched_check("kc_trace_stop", s);
     kc__sched_check_process(s);
     pthread_mutex_lock(&trace_lock);
     kc_recorder_t *r = kc_load_relaxed(&s->recorder);

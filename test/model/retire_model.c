@@ -181,6 +181,11 @@ void kc__tools_end(kc_tool_t *tool, void *low, size_t size)
     (void)tool, (void)low, (void)size;
 }
 
+void kc__tools_name(kc_tool_t *tool, const char *name)
+{
+    (void)tool, (void)name;
+}
+
 void kc__tools_below(void *low, size_t size)
 {
     (void)low, (void)size;

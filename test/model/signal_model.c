@@ -92,6 +92,12 @@ void kc__usage(const char *call, const char *what)
     model_fail("%s: %s", call, what);
 }
 
+void kc__object_not_live(const char *call, const char *kind, const char *rule, const void *handle)
+{
+    (void)rule, (void)handle;
+    model_fail("%s: not a %s", call, kind);
+}
+
 /* Threads of a model share a system thread; their stacks tell them apart. */
 struct kc_handling *kc__handling(void)
 {
@@ -137,7 +143,7 @@ static void reset(void)
     kc_slot_bind(&x.slot, x.s, KC_SIG_ALL);
     model_name(&x.s->lock.word, "lock");
     model_name(&x.s->state, "state");
-    model_name(&x.s->refs, "refs");
+    model_name(&x.s->block.flags, "refs");
     model_name(&x.s->ended, "ended");
     model_name(&x.arg, "arg");
 }
@@ -293,7 +299,7 @@ static void check_both(void)
 
 static void check_chain(void)
 {
-    model_assert(x.to->state == LOW && x.to->refs == 2);
+    model_assert(x.to->state == LOW && x.to->block.flags == 2);
 }
 
 static void check_release(void)

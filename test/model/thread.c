@@ -31,6 +31,13 @@ kc_thread_t *kc__thread_new(void)
     return kc__thread_self;
 }
 
+/* Nor destroys a scheduler and uses it then. */
+void kc__sched_not_live(const char *call)
+{
+    (void)call;
+    abort();
+}
+
 /* No model forks. */
 void kc__sched_forked(void)
 {

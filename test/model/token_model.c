@@ -39,6 +39,7 @@
  *          taken apart into a look and a store, and wrong uses stand in for the right ones; the
  *          models must fail then. MODEL_TRACE=1 shows how.
  */
+#include "coro/object.h"
 #include "base/os.h"
 #include "harness.h"
 #include "model_case.h"
@@ -85,6 +86,12 @@ static char objects[OBJECTS][OBJECT_SIZE] __attribute__((aligned(KC_CACHE_LINE))
 void kc__usage(const char *call, const char *what)
 {
     kc__die("%s: %s", call, what);
+}
+
+void kc__object_not_live(const char *call, const char *kind, const char *rule, const void *handle)
+{
+    (void)rule, (void)handle;
+    kc__die("%s: not a %s", call, kind);
 }
 
 void *kc__alloc(size_t size)
@@ -420,6 +427,7 @@ static void reset_of(int workers, int users)
     s.workers = workers;
     kc_store_relaxed(&s.users, (uint32_t)users);
     kc_store_relaxed(&s.sched.arrived, (uint32_t)workers);
+    kc_store_relaxed(&s.sched.magic, KC_SCHED_MAGIC);
     s.sched.main = &main_worker;
     s.sched.workers = workers;
     kc__mpsc_init(&main_worker.inbox);

@@ -5,6 +5,7 @@
  * WHAT     Linked to the models of jobs, lines and channels. The head of a ring is plain data, so
  *          two who are inside at a time are a data race: even who only adds at the end writes it.
  */
+#include "coro/object.h"
 #include "flow/job.h"
 #include "model.h"
 
@@ -13,6 +14,12 @@
 void kc__usage(const char *call, const char *what)
 {
     kc__die("%s: %s", call, what);
+}
+
+void kc__object_not_live(const char *call, const char *kind, const char *rule, const void *handle)
+{
+    (void)rule, (void)handle;
+    kc__die("%s: not a %s", call, kind);
 }
 
 int kc__job_cancelled_here(kcoro_t *co)

@@ -59,7 +59,7 @@ TEST(a_name_is_copied_and_cut)
 
     CHECK_EQ(kc_chan_create_with(&opts, &c), 0);
     memset(name, 0, sizeof name);
-    CHECK_STR(c->name, "a name that is longer than thir");
+    CHECK_STR(kc__chan_name(c), "a name that is longer than thir");
     kc_chan_release(c);
 }
 
@@ -107,6 +107,7 @@ TEST(a_channel_that_cannot_be_made_leaves_nothing)
 {
     size_t capacities[] = { 0, 3, KC_CHAN_UNLIMITED, KC_CHAN_LATEST };
 
+    kc_chan_release(chan(sizeof(int), 0)); /* the thread has control blocks now */
     for (int k = 0; k < 4; k++) {
         int failed = 0, rc = -ENOMEM;
         kc__os_fault = fail_kth;
@@ -114,7 +115,10 @@ TEST(a_channel_that_cannot_be_made_leaves_nothing)
             kc_chan_t *c = NULL;
             long before = live();
             calls = 0;
-            rc = kc_chan_create(sizeof(int), capacities[k], &c);
+            rc = kc_chan_create_with(&(kc_chan_opts_t){ .item_size = sizeof(int),
+                                                        .capacity = capacities[k],
+                                                        .name = "named" },
+                                     &c);
             CHECK(rc == 0 || rc == -ENOMEM);
             CHECK(rc == 0 || (c == NULL && live() == before));
             failed += rc != 0;

@@ -96,7 +96,9 @@ def wait_text(kind, address):
     if address == 0 or kind in ("KC_WAIT_CHILDREN", "KC_WAIT_SELECT"):
         return text
     if kind in ("KC_WAIT_SEND", "KC_WAIT_RECV"):
-        text += quoted(at(address, "struct kc_chan")["name"].string(errors="replace"))
+        more = at(address, "struct kc_chan")["more"]
+        if number(more) != 0:
+            text += quoted(more.dereference()["name"].string(errors="replace"))
     if kind in ("KC_WAIT_MUTEX", "KC_WAIT_READ", "KC_WAIT_WRITE"):
         name = at(address, "kc_mutex_t")["name"]
         text += quoted(name.string(errors="replace")) if number(name) else ""

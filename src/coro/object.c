@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object.c - blocks for what users have handles of.
+ */
+#include "coro/object.h"
+
+#include "coro/coro.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void kc__object_not_live(const char *call, const char *kind, const char *rule, const void *handle)
+{
+    char line[128];
+    const char *what = !handle                     ? "the %s is NULL (rule %s)"
+                       : kc__block_is_free(handle) ? "the %s has been freed (rule %s)"
+                                                   : "the pointer is not a %s (rule %s)";
+
+    snprintf(line, sizeof line, what, kind, rule);
+    kc__usage(call, line);
+}
+
+kc_block_t *kc__object_get(uint32_t magic)
+{
+    kc_thread_t *t = kc__thread_make();
+    kc_block_t *block = t ? kc__block_get(&t->objects) : NULL;
+
+    if (!block)
+        return NULL;
+    memset(block + 1, 0, KC_BLOCK_SIZE - sizeof *block);
+    kc_store_relaxed(&block->flags, 0);
+    block->link.next = NULL;
+    kc_store_relaxed(&block->magic, magic);
+    return block;
+}
+
+void kc__object_put(kc_block_t *block)
+{
+    kc_thread_t *t = kc__thread_make();
+
+    if (t)
+        kc__block_put(&t->objects, block);
+    else
+        kc_store_relaxed(&block->magic, KC_BLOCK_FREE); /* nobody keeps it: it is lost */
+}
+
+kc_stub_t *kc__stub_get(uint32_t magic, void *owner, uint64_t *number)
+{
+    kc_block_t *block = kc__object_get(magic);
+
+    if (!block)
+        return NULL;
+    kc_stub_t *stub = kc_container_of(block, kc_stub_t, block);
+    stub->owner = owner;
+    *number = kc__thread_new_id(kc__thread());
+    kc_store_relaxed(kc__block_number(block), *number);
+    return stub;
+}
+
+bool kc__stub_is(const kc_stub_t *stub, uint32_t magic, uint64_t number)
+{
+    return kc__object_is(stub, magic) && kc_load_relaxed(kc__block_number(&stub->block)) == number;
+}
+
+bool kc__stub_put(kc_stub_t *stub, uint32_t magic, uint64_t number)
+{
+    /* Of two copies that are given up at a time, one takes the number. */
+    if (!kc__object_is(stub, magic) || !kc_cas_relaxed(kc__block_number(&stub->block), &number, 0))
+        return false;
+    kc__object_put(&stub->block);
+    return true;
+}
