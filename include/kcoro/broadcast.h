@@ -26,7 +26,7 @@ KC_BEGIN_DECLS
 typedef struct kc_broadcast kc_broadcast_t;
 
 /* A place in the stream, in your memory, for one coroutine or thread at a time. The fields are the
- * library's. */
+ * library's. A copy of one that was given up is always recognised: its use aborts with one line. */
 typedef struct {
     kc_broadcast_t *from;
     uint64_t next;
@@ -57,11 +57,11 @@ KC_API void kc_broadcast_close_with(kc_broadcast_t *b, int cause);
 KC_API int kc_broadcast_cause(const kc_broadcast_t *b);
 
 /* Context: anywhere.  Suspends: no.  Owns: retain gives one reference, release takes one; NULL is
- * let pass. */
+ * let pass. A handle that is used after the last release is recognised, as a channel's is. */
 KC_API kc_broadcast_t *kc_broadcast_retain(kc_broadcast_t *b);
 KC_API void kc_broadcast_release(kc_broadcast_t *b);
 
-/* Context: anywhere.  Suspends: no.  Returns: 0; -EINVAL: a NULL.
+/* Context: anywhere.  Suspends: no.  Returns: 0; -ENOMEM; -EINVAL: a NULL.
  * Owns: the subscription has a reference on b until it is given up. */
 KC_API int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub);
 KC_API void kc_unsubscribe(kc_subscription_t *sub);

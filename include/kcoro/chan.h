@@ -13,7 +13,10 @@
  * one that did happen says so, also in a job that is cancelled meanwhile. Who waits stands in line.
  *
  * Channels work between coroutines of any threads and schedulers, and plain threads, which block.
- * They are reference counted; who uses one must hold a reference.
+ * They are reference counted; who uses one must hold a reference. A handle that is used after the
+ * last release is recognised, and aborts with one line, until a new channel gets its memory: not
+ * before the thread that released it has made 30 more objects, or has ended; with KCORO_DEBUG=1
+ * never. From then on it is taken for the new one.
  */
 #ifndef KCORO_CHAN_H
 #define KCORO_CHAN_H

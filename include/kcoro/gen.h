@@ -29,7 +29,8 @@
 
 KC_BEGIN_DECLS
 
-/* In your memory; it must not move between start and end. The fields are the library's. */
+/* In your memory; it must not move between start and end. The fields are the library's. A copy of
+ * one that was ended is always recognised: its use aborts with one line. */
 typedef struct kc_gen {
     kcoro_t *co;
     uint64_t id;

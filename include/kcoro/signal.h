@@ -62,11 +62,15 @@ typedef void (*kc_slot_fn_t)(kc_sigset_t fired, kc_signal_t *signal, void *arg);
  * Makes a signal with data_size bytes of your own in it, zeroed and aligned as malloc's are.
  *
  * Context: anywhere.  Suspends: no.  Returns: the signal; NULL: no memory.
- * Owns: the caller has one reference; give it up with kc_signal_release.
+ * Owns: the caller has one reference; give it up with kc_signal_release. A handle that is used
+ * after the signal is gone is recognised, and aborts with one line, until a new signal gets its
+ * memory: not before the thread that released it has made 30 more objects, or has ended; with
+ * KCORO_DEBUG=1 never.
  */
 KC_API kc_signal_t *kc_signal_create(size_t data_size);
 
-/* Context: anywhere.  Returns: where your bytes are; they live as long as the signal. */
+/* Context: anywhere.  Returns: where your bytes are; they live as long as the signal. NULL: there
+ * are none. */
 KC_API void *kc_signal_data(kc_signal_t *s);
 
 /* Context: anywhere.  Returns: s.  Owns: one reference more. */

@@ -5,6 +5,10 @@
  * A token stands for a timed task. Dropping it cancels what is still to come; kc_token_detach gives
  * the handle up and lets the task live. Delayed and interval tasks start while the scheduler's main
  * thread pumps.
+ *
+ * A token that is used after kc_token_release or kc_token_detach is recognised, and aborts with one
+ * line, until a new one gets its memory: not before the timed task is over and the thread that saw
+ * to that has made 30 more objects, or has ended; with KCORO_DEBUG=1 never.
  */
 #ifndef KCORO_TIMER_H
 #define KCORO_TIMER_H
