@@ -270,7 +270,13 @@ static const struct {
 
 enum { ROWS = sizeof table / sizeof table[0] };
 
-/* ---- in a process of its own ------------------------------------------------------------------ */
+/* ---- in a process of its own ---------------------------------------------------------------- */
+
+/* Those that keep their own copy of the old one, or end what they are made in, are made once. */
+static bool can_repeat(void (*make)(void))
+{
+    return make != make_sched && make != make_lease && make != make_gen && make != make_sub;
+}
 
 /* Some more of the same kind come before the old handle is used; what they leave in the variables
  * is put back. */
@@ -283,9 +289,7 @@ static void make_others(void (*make)(void))
     kc_chan_t *c = chan;
     kc_broadcast_t *b = broadcast;
 
-    for (int i = 0; i < OTHERS && make != make_sched && make != make_lease && make != make_gen &&
-                    make != make_sub;
-         i++)
+    for (int i = 0; i < OTHERS && can_repeat(make); i++)
         make();
     job = j;
     value = v;

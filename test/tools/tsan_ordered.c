@@ -1,67 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tsan_target.c - programs for ThreadSanitizer, each a few lines: what the library orders, and what
- * it does not. test/tools/tsan builds this with -fsanitize=thread and runs each by its name against
- * the library as it is built: those of `ordered` must be silent, those of `racy` must be reported.
+ * tsan_ordered.c - what the library orders, for ThreadSanitizer: it must be silent about each
+ * (test/tools/tsan).
  */
-#include <kcoro/kcoro.h>
-
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { WORKERS = 3, ROUNDS = 40 };
-
-#define MUST(call)                                                                                \
-    do {                                                                                          \
-        int rc_ = (call);                                                                         \
-        if (rc_ != 0) {                                                                           \
-            printf("%s: %d\n", #call, rc_);                                                       \
-            exit(3);                                                                              \
-        }                                                                                         \
-    } while (0)
-
-/* What jobs hand to each other: nothing in here is atomic. */
-typedef struct {
-    int value;
-    char text[40];
-} thing_t;
-
-static thing_t shared;
-
-static void change(thing_t *t)
-{
-    t->value++;
-    snprintf(t->text, sizeof t->text, "number %d", t->value);
-}
-
-/* A place for two to meet that orders nothing. */
-static int arrived;
-
-static void meet_unordered(int n)
-{
-    __atomic_fetch_add(&arrived, 1, __ATOMIC_RELAXED);
-    while (__atomic_load_n(&arrived, __ATOMIC_RELAXED) < n)
-        ;
-}
-
-static kc_job_t *on_worker(int i, kc_fn_t fn, void *arg)
-{
-    kc_job_t *j;
-
-    MUST(kc_launch_job(
-        fn, arg, &(kc_launch_opts_t){ .affinity = KC_WORKER_AT(i % WORKERS), .name = "worker" },
-        &j));
-    return j;
-}
-
-static void join(kc_job_t *j)
-{
-    MUST(kc_job_join(j));
-    kc_job_release(j);
-}
+#include "tsan_target.h"
 
 static void on_thread(void *(*fn)(void *), void *arg)
 {
@@ -702,148 +644,22 @@ static int submitted(void)
     return 0;
 }
 
-/* ---- racy ------------------------------------------------------------------------------------ */
-
-static int changes_unordered(void *arg)
-{
-    meet_unordered(2);
-    change(arg);
-    meet_unordered(4);
-    return 0;
-}
-
-static int two_workers(void *arg)
-{
-    kc_job_t *a = on_worker(0, changes_unordered, arg), *b = on_worker(1, changes_unordered, arg);
-
-    join(a);
-    join(b);
-    return 0;
-}
-
-static int with_launcher(void *arg)
-{
-    kc_job_t *j = on_worker(0, changes_unordered, arg);
-
-    changes_unordered(arg);
-    join(j);
-    return 0;
-}
-
-static int other_lock(void *arg)
-{
-    static kc_mutex_t other = KC_MUTEX_INIT;
-
-    MUST(kc_mutex_lock(&other));
-    changes_unordered(arg);
-    kc_mutex_unlock(&other);
-    return 0;
-}
-
-static int its_lock(void *arg)
-{
-    MUST(kc_mutex_lock(&mutex));
-    changes_unordered(arg);
-    kc_mutex_unlock(&mutex);
-    return 0;
-}
-
-static int two_locks(void *arg)
-{
-    kc_job_t *a = on_worker(0, its_lock, arg), *b = on_worker(1, other_lock, arg);
-
-    join(a);
-    join(b);
-    return 0;
-}
-
-static int sends_and_changes(void *arg)
-{
-    MUST(kc_chan_send(chan, &arg));
-    changes_unordered(arg);
-    return 0;
-}
-
-static int receives_and_changes(void *arg)
-{
-    MUST(kc_chan_recv(chan, &arg));
-    changes_unordered(arg);
-    return 0;
-}
-
-static int after_send(void *arg)
-{
-    MUST(kc_chan_create(sizeof arg, 1, &chan));
-    kc_job_t *a = on_worker(0, sends_and_changes, arg),
-             *b = on_worker(1, receives_and_changes, NULL);
-    join(a);
-    join(b);
-    kc_chan_release(chan);
-    return 0;
-}
-
-static void *thread_changes(void *arg)
-{
-    changes_unordered(arg);
-    return NULL;
-}
-
-static int with_thread(void *arg)
-{
-    pthread_t thread;
-
-    MUST(pthread_create(&thread, NULL, thread_changes, arg));
-    join(on_worker(0, changes_unordered, arg));
-    MUST(pthread_join(thread, NULL));
-    return 0;
-}
-
 /* ---- which ----------------------------------------------------------------------------------- */
 
-static const struct {
-    const char *kind, *name;
-    kc_fn_t job;
-    int (*plain)(void);
-} all[] = {
-    { "ordered", "joined", joined, NULL },
-    { "ordered", "looked_at", looked_at, NULL },
-    { "ordered", "scopes", scopes, NULL },
-    { "ordered", "awaited", awaited, NULL },
-    { "ordered", "collected", collected, NULL },
-    { "ordered", "grouped", grouped, NULL },
-    { "ordered", "cancelled", cancelled, NULL },
-    { "ordered", "hops", hops, NULL },
-    { "ordered", "one_thread", one_thread, NULL },
-    { "ordered", "detaches", detaches, NULL },
-    { "ordered", "pointers", pointers, NULL },
-    { "ordered", "things", things, NULL },
-    { "ordered", "broadcasts", broadcasts, NULL },
-    { "ordered", "locked", locked, NULL },
-    { "ordered", "signalled", signalled, NULL },
-    { "ordered", "timed", timed, NULL },
-    { "ordered", "threads", threads, NULL },
-    { "ordered", "coroutines", NULL, coroutines },
-    { "ordered", "submitted", NULL, submitted },
-    { "racy", "two_workers", two_workers, NULL },
-    { "racy", "with_launcher", with_launcher, NULL },
-    { "racy", "two_locks", two_locks, NULL },
-    { "racy", "after_send", after_send, NULL },
-    { "racy", "with_thread", with_thread, NULL },
+static const case_t all[] = {
+    { "joined", joined, NULL },         { "looked_at", looked_at, NULL },
+    { "scopes", scopes, NULL },         { "awaited", awaited, NULL },
+    { "collected", collected, NULL },   { "grouped", grouped, NULL },
+    { "cancelled", cancelled, NULL },   { "hops", hops, NULL },
+    { "one_thread", one_thread, NULL }, { "detaches", detaches, NULL },
+    { "pointers", pointers, NULL },     { "things", things, NULL },
+    { "broadcasts", broadcasts, NULL }, { "locked", locked, NULL },
+    { "signalled", signalled, NULL },   { "timed", timed, NULL },
+    { "threads", threads, NULL },       { "coroutines", NULL, coroutines },
+    { "submitted", NULL, submitted },
 };
 
-/* Without a name: lists them, one on a line. */
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (argc < 2)
-            printf("%s %s\n", all[i].kind, all[i].name);
-        else if (strcmp(argv[1], all[i].name) == 0 && all[i].plain)
-            return all[i].plain();
-        else if (strcmp(argv[1], all[i].name) == 0) {
-            int rc = kc_run(all[i].job, &shared, &(kc_sched_opts_t){ .workers = WORKERS });
-            change(&shared); /* all that ran has ended */
-            return rc;
-        }
-    }
-    return argc < 2 ? 0 : 2;
+    return run_case(all, sizeof all / sizeof all[0], argc > 1 ? argv[1] : NULL);
 }
