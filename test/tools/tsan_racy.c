@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tsan_racy.c - what the library does not order: ThreadSanitizer must report each (test/tools/tsan).
+ * tsan_racy.c - what the library does not order: ThreadSanitizer must report it (test/tools/tsan).
  */
 #include "tsan_target.h"
 

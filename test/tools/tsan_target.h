@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * tsan_target.h - what the programs of test/tools/tsan have in common: cases with a name, each a job
- * or a plain function, of which the one named by the first argument runs.
+ * tsan_target.h - what the programs of test/tools/tsan have in common: cases with a name, each a
+ * job or a plain function, of which the one named by the first argument runs.
  */
 #ifndef KC_TEST_TSAN_TARGET_H
 #define KC_TEST_TSAN_TARGET_H

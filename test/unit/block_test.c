@@ -41,13 +41,41 @@ TEST(blocks_are_handed_out_oldest_first)
 TEST(a_free_block_keeps_its_mark_until_it_is_handed_out)
 {
     kc_block_cache_t cache = { 0 };
-    kc_block_t *block = get(&cache);
+    kc_block_t *block[KC_BLOCK_BATCH / 2];
 
-    kc__block_put(&cache, block);
-    CHECK_EQ(kc_load_relaxed(&block->magic), KC_BLOCK_FREE);
+    for (int i = 0; i < KC_BLOCK_BATCH / 2; i++)
+        block[i] = get(&cache);
+    for (int i = 0; i < KC_BLOCK_BATCH / 2; i++)
+        kc__block_put(&cache, block[i]);
+    CHECK_EQ(kc_load_relaxed(&block[0]->magic), KC_BLOCK_FREE);
     while (cache.out)
-        CHECK(get(&cache) != block);
-    CHECK_PTR(get(&cache), block);
+        CHECK(get(&cache) != block[0]);
+    CHECK_PTR(get(&cache), block[0]);
+}
+
+static bool no_memory(const char *what)
+{
+    (void)what;
+    return true;
+}
+
+/* What was freed a moment ago is recognised: as long as there is memory, others come first. */
+TEST(of_few_free_blocks_none_is_handed_out_again)
+{
+    kc_block_cache_t cache = { 0 };
+    kc_block_t *last = NULL;
+
+    for (int i = 0; i < KC_BLOCK_BATCH / 2 - 1; i++)
+        last = get(&cache);
+    kc__block_put(&cache, last);
+    for (int i = 0; i < 1000; i++)
+        CHECK(get(&cache) != last);
+    while (cache.out)
+        get(&cache);
+    kc__os_fault = no_memory;
+    while (kc__block_get(&cache) != last)
+        ;
+    kc__os_fault = NULL;
 }
 
 TEST(debug_mode_never_hands_a_block_out_again)
