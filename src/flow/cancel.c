@@ -657,14 +657,20 @@ void kc_shield_end(void)
 
 /* ---- looking -------------------------------------------------------------------------------- */
 
+/* Apart: who looks in vain saves no registers. */
+static KC_COLD bool hears_of_it(const kc_job_t *j)
+{
+    kc__tsan_acquire(j);
+    return true;
+}
+
 bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
     if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* X3 */
         return false;
-    kc__tsan_acquire(j);
-    return true;
+    return hears_of_it(j);
 }
 
 int kc_check(void)

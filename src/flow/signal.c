@@ -362,8 +362,10 @@ kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
     kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_emit", s)->state); /* S2 */
     kc_sigset_t new = bits & ~(state & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
 
+    if (new)
+        return emit(s, new, KC_SIG_NONE);
     kc__tsan_acquire(&s->lock);
-    return new ? emit(s, new, KC_SIG_NONE) : KC_SIG_NONE;
+    return KC_SIG_NONE;
 }
 
 /* ---- owners ---------------------------------------------------------------------------------- */
