@@ -17,6 +17,11 @@
 #include "base/block.h"
 #include "base/os.h"
 
+/* Those of the others are where they are. */
+#define KC_BROADCAST_MAGIC 0xb20adc70u
+#define KC_SUBSCRIPTION_MAGIC 0x50b5c070u
+#define KC_LEASE_MAGIC 0x1ea5c070u
+
 /* A handle that the user has given is none of this kind: says so, and aborts. rule: "J32". */
 _Noreturn KC_COLD void kc__object_not_live(const char *call, const char *kind, const char *rule,
                                            const void *handle);

@@ -15,9 +15,6 @@
 
 #include <errno.h>
 
-#define BROADCAST_MAGIC 0xb20adc70u
-#define SUBSCRIPTION_MAGIC 0x50b5c070u
-
 struct kc_broadcast {
     kc_block_t block;         /*    magic A                                                     */
     kc_line_t line;           /* A  nothing of its own in the word; who waits for the next item */
@@ -33,7 +30,7 @@ _Static_assert(sizeof(struct kc_broadcast) <= KC_BLOCK_SIZE, "a broadcast is a c
 
 static kc_broadcast_t *check(kc_broadcast_t *b, const char *call)
 {
-    if (kc_unlikely(!kc__object_is(b, BROADCAST_MAGIC)))
+    if (kc_unlikely(!kc__object_is(b, KC_BROADCAST_MAGIC)))
         kc__object_not_live(call, "broadcast", "J32", b);
     return b;
 }
@@ -46,7 +43,7 @@ int kc_broadcast_create(size_t item_size, size_t capacity, kc_broadcast_t **out)
         return -EINVAL;
     if (__builtin_mul_overflow(item_size, capacity, &bytes))
         return -ENOMEM;
-    kc_block_t *block = kc__object_get(BROADCAST_MAGIC);
+    kc_block_t *block = kc__object_get(KC_BROADCAST_MAGIC);
     if (!block)
         return -ENOMEM;
     kc_broadcast_t *b = kc_container_of(block, kc_broadcast_t, block);
@@ -141,7 +138,7 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
     if (!b || !sub)
         return -EINVAL;
     check(b, "kc_subscribe");
-    kc_stub_t *stub = kc__stub_get(SUBSCRIPTION_MAGIC, b, &sub->number);
+    kc_stub_t *stub = kc__stub_get(KC_SUBSCRIPTION_MAGIC, b, &sub->number);
     if (!stub)
         return -ENOMEM;
     sub->stub = stub;
@@ -163,7 +160,7 @@ void kc_unsubscribe(kc_subscription_t *sub)
         kc__usage("kc_unsubscribe", "the subscription is NULL");
     if (!sub->from)
         return;
-    if (!kc__stub_put(sub->stub, SUBSCRIPTION_MAGIC, sub->number))
+    if (!kc__stub_put(sub->stub, KC_SUBSCRIPTION_MAGIC, sub->number))
         given_up("kc_unsubscribe");
     kc_broadcast_release(sub->from);
     sub->from = NULL;
@@ -171,7 +168,7 @@ void kc_unsubscribe(kc_subscription_t *sub)
 
 static kc_broadcast_t *of(kc_subscription_t *sub, const char *call)
 {
-    if (kc_unlikely(!kc__stub_is(sub->stub, SUBSCRIPTION_MAGIC, sub->number)))
+    if (kc_unlikely(!kc__stub_is(sub->stub, KC_SUBSCRIPTION_MAGIC, sub->number)))
         given_up(call);
     return sub->from;
 }

@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define LEASE_MAGIC 0x1ea5c070u
-
 /* ---- what options ask for ------------------------------------------------------------------- */
 
 bool kc__wishes_any(const struct kc_job_wishes *w)
@@ -453,11 +451,11 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
         return -EINVAL;
     kc__job_live("kc_lease_take", j);
     uint64_t number;
-    kc_stub_t *stub = kc__stub_get(LEASE_MAGIC, j, &number);
+    kc_stub_t *stub = kc__stub_get(KC_LEASE_MAGIC, j, &number);
     if (!stub)
         return -ENOMEM;
     if (!kc__job_hold(j)) {
-        kc__stub_put(stub, LEASE_MAGIC, number);
+        kc__stub_put(stub, KC_LEASE_MAGIC, number);
         return -ESHUTDOWN;
     }
     kc_add_relaxed(&kc__job_sched(j)->holds, KC_HOLD_COMES); /* it cannot end before: j is held */
@@ -471,7 +469,7 @@ void kc_lease_release(kc_lease_t *lease)
 
     if (!j)
         return;
-    if (!kc__stub_put(lease->stub, LEASE_MAGIC, lease->number))
+    if (!kc__stub_put(lease->stub, KC_LEASE_MAGIC, lease->number))
         kc__usage("kc_lease_release", "a copy of a lease that was released (rule J32)");
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);

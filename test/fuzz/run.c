@@ -11,7 +11,10 @@
 
 #include "base/os.h"
 #include "coro/coro.h"
+#include "coro/object.h"
+#include "flow/chan.h"
 #include "flow/job.h"
+#include "flow/slot.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -109,10 +112,14 @@ static void count_block(kc_block_t *block, void *arg)
 
 static void check_memory(int64_t before)
 {
+    static const uint32_t magics[] = {
+        KC_TASK_MAGIC, KC_CORO_MAGIC,      KC_TOKEN_MAGIC,        KC_SIGNAL_MAGIC,
+        KC_CHAN_MAGIC, KC_BROADCAST_MAGIC, KC_SUBSCRIPTION_MAGIC, KC_LEASE_MAGIC,
+    };
     int blocks = 0;
 
-    kc__block_each(KC_TASK_MAGIC, count_block, &blocks);
-    kc__block_each(KC_CORO_MAGIC, count_block, &blocks);
+    for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++)
+        kc__block_each(magics[i], count_block, &blocks);
     if (blocks != 0)
         BROKEN("%d blocks are left", blocks);
     kc__stack_cache_drain(&kc__thread()->stacks);

@@ -6,6 +6,7 @@
  * The linker puts our own kc__alloc and kc__free between the library and the real ones: they count.
  */
 #include "base/os.h"
+#include "coro/object.h"
 #include "flow/signal.h"
 #include "harness.h"
 
@@ -40,6 +41,32 @@ void __wrap_kc__free(void *p)
 {
     live -= p != NULL;
     __real_kc__free(p);
+}
+
+kc_block_t *__real_kc__object_get(uint32_t magic);
+void __real_kc__object_put(kc_block_t *block);
+kc_block_t *__wrap_kc__object_get(uint32_t magic);
+void __wrap_kc__object_put(kc_block_t *block);
+
+/* A control block counts as well; what the thread needs for itself when it takes its first does
+ * not. */
+kc_block_t *__wrap_kc__object_get(uint32_t magic)
+{
+    long before = allocations, alive = live;
+    kc_block_t *block =
+        kc__os_fault && kc__os_fault("alloc") ? NULL : __real_kc__object_get(magic);
+
+    allocations = before + (block != NULL);
+    live = alive + (block != NULL);
+    return block;
+}
+
+void __wrap_kc__object_put(kc_block_t *block)
+{
+    long alive = live;
+
+    __real_kc__object_put(block);
+    live = alive - 1;
 }
 
 static bool no_memory(const char *what)
@@ -768,7 +795,7 @@ TEST_ABORTS(a_handler_on_an_unbound_slot_aborts, "kc_slot_on: the slot is not bo
 }
 
 TEST_ABORTS(a_pointer_that_is_no_signal_is_recognised,
-            "kc_signal_retain: the signal has been freed")
+            "kc_signal_retain: the pointer is not a signal")
 {
     static uint64_t something[32];
 
