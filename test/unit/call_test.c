@@ -138,7 +138,7 @@ static int shields_for_ever(void *arg UNUSED)
     return rc;
 }
 
-IN_A_JOB(a_call_may_have_a_grace)
+IN_VIRTUAL_TIME(a_call_may_have_a_grace)
 {
     kc_launch_opts_t impatient = { .timeout = KC_MS(1), .grace = KC_MS(1) };
     kc_call_t calls[] = { { .fn = shields_for_ever, .opts = &impatient } };

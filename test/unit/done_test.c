@@ -87,7 +87,7 @@ static int has_a_child_that_waits(void *arg)
     return ignores_the_cancel(arg);
 }
 
-IN_A_JOB(what_fn_has_done_is_reported_as_done_though_its_time_was_over)
+IN_VIRTUAL_TIME(what_fn_has_done_is_reported_as_done_though_its_time_was_over)
 {
     CHECK_EQ(with_a_timeout((struct late){ NULL }), 0);
     CHECK_EQ(kc_with_timeout(KC_MS(20), finishes_later, NULL), 0);
@@ -121,7 +121,7 @@ static int launches_many_that_are_unwound(void *arg UNUSED)
     return opens_when_cancelled(NULL);
 }
 
-IN_A_JOB(many_children_that_are_unwound_leave_it_undone)
+IN_VIRTUAL_TIME(many_children_that_are_unwound_leave_it_undone)
 {
     CHECK_EQ(kc_with_timeout(KC_MS(20), launches_many_that_are_unwound, NULL), -ETIMEDOUT);
     return 0;
@@ -320,7 +320,7 @@ IN_A_JOB(a_loser_that_returned_0_is_done_and_does_not_win)
     return 0;
 }
 
-IN_A_JOB(a_call_whose_own_time_was_over_and_that_returned_0_is_done)
+IN_VIRTUAL_TIME(a_call_whose_own_time_was_over_and_that_returned_0_is_done)
 {
     kc_launch_opts_t hasty = { .timeout = KC_MS(1) };
     kc_call_t calls[] = { { .fn = ignores_the_cancel, .opts = &hasty, .rc = 55 },

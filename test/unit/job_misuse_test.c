@@ -64,7 +64,7 @@ IN_A_JOB(bad_options_of_a_launch_are_einval)
         { .flags = 1u << 31 },
         { .timeout = -1 },
         { .grace = -1 },
-        { .affinity = KC_MAIN - 1 },
+        { .affinity = KC_HERE - 1 },
         { .affinity = 100 },
     };
 
