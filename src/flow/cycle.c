@@ -140,15 +140,10 @@ static bool has_timeout(kc_job_t *j)
     return has;
 }
 
-/* Its own, or one above it: the smaller one counts. */
-static bool has_grace(const kc_job_t *j)
+/* Its own, one above it, or its scheduler's. */
+static bool has_grace(kc_job_t *j)
 {
-    for (; !(kc__job_flags(j) & KC_JOB_ROOT); j = j->parent) {
-        const kc_job_ext_t *ext = kc__job_ext_of(j);
-        if (ext && ext->grace != 0)
-            return true;
-    }
-    return false;
+    return (kc__job_flags(j) & KC_JOB_GRACED) || kc__job_sched(j)->grace != 0;
 }
 
 /* A cancel ends the wait of e, and a deadline will cancel it. Finds out how far up one that does

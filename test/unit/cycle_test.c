@@ -472,6 +472,35 @@ TEST(a_timeout_that_a_shield_keeps_out_for_a_grace_only_does)
     CHECK_EQ(rc_of[1], 0);
 }
 
+static int launches_shielded_ab(void *arg)
+{
+    return kc_launch(shielded_ab, arg);
+}
+
+static int below_a_grace(void *arg)
+{
+    kc_launch_opts_t opts = { .timeout = KC_SEC(1), .grace = KC_SEC(1) };
+
+    CHECK_EQ(kc_launch_job(launches_shielded_ab, arg, &opts, NULL), 0);
+    launch(ba, NULL, "ba", NULL);
+    return 0;
+}
+
+TEST(so_does_one_with_a_grace_above_or_of_the_scheduler)
+{
+    int rc = run_virtually(below_a_grace);
+    CHECK_STR(report, "");
+    CHECK_EQ(rc, 0);
+    CHECK_EQ(rc_of[0], -ECANCELED);
+    begin_report();
+    CHECK_EQ(kc_run(one_of_two_under_a_shield, NULL,
+                    &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME, .grace = KC_SEC(1) }),
+             0);
+    end_report();
+    CHECK_STR(report, "");
+    CHECK_EQ(rc_of[0], -ECANCELED);
+}
+
 static int forbids_and_locks(void *arg)
 {
     kc_forbid_signal();
