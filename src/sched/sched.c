@@ -643,7 +643,7 @@ int kc_sched_destroy(kc_sched_t *s)
 
     pump_begin(s);
     kc__task_host.shut(s);
-    kc__hub_shut(s->hub); /* before the jobs are waited for: a dispose may give up what holds one */
+    kc__hub_shut(s->hub); /* before jobs are waited for: a dispose may give up what holds one */
     pump_all(s);
     kc__task_host.gone(s);
     pump_end(s);

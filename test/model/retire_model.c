@@ -166,11 +166,6 @@ void kc__tools_thread(kc_tool_t *tool)
     (void)tool;
 }
 
-void kc__tools_name(kc_tool_t *tool, const char *name)
-{
-    (void)tool, (void)name;
-}
-
 void kc__tools_start(kc_tool_t *tool, void *low, size_t size)
 {
     (void)tool, (void)low, (void)size;

@@ -34,9 +34,10 @@ static int nothing(void *arg)
     return 0;
 }
 
-static void generates(kc_gen_t *g, void *arg)
+static int generates(kc_gen_t *g, void *arg)
 {
     kc_gen_yield(g, arg);
+    return 0;
 }
 
 static void open_sched(void)
@@ -453,4 +454,12 @@ TEST(a_lease_may_be_released_by_its_copy)
     CHECK_EQ(kc_job_join(job), 0);
     kc_job_release(job);
     CHECK_EQ(kc_sched_destroy(s), 0);
+}
+
+TEST_ABORTS(a_pointer_that_is_no_signal_is_recognised,
+            "kc_signal_retain: the pointer is not a signal")
+{
+    static uint64_t something[32];
+
+    kc_signal_retain((kc_signal_t *)something);
 }

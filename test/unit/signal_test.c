@@ -793,11 +793,3 @@ TEST_ABORTS(a_handler_on_an_unbound_slot_aborts, "kc_slot_on: the slot is not bo
 
     (void)!kc_slot_on(&slot, LOW, note, "a");
 }
-
-TEST_ABORTS(a_pointer_that_is_no_signal_is_recognised,
-            "kc_signal_retain: the pointer is not a signal")
-{
-    static uint64_t something[32];
-
-    kc_signal_retain((kc_signal_t *)something);
-}
