@@ -32,7 +32,7 @@ enum {
     KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
     KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
     KC_JOB_GRACED = 1 << 28,  /* it has a grace of its own, or one above it has            */
-    KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: see kc_task_more            */
+    KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: kc_task_more, payload.c     */
     KC_JOB_ONESHOT = 1 << 27, /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
     KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
@@ -319,11 +319,10 @@ void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
 /* The body has left its stack for good. */
 void kc__job_body_gone(kc_job_t *j);
 
-/* The end of j, whose word this is, may call the user's code: it has failed, its value may have to
- * be disposed of, or it tells. */
+/* The end of j, whose word this is, may call the user's code: it has failed, or it tells. */
 KC_INLINE bool kc__job_is_heard(const kc_job_t *j, uint64_t word)
 {
-    return (word & (KC_WORD_FAILED | KC_WORD_OWNED)) || (kc__job_flags(j) & KC_JOB_TELLS);
+    return (word & KC_WORD_FAILED) || (kc__job_flags(j) & KC_JOB_TELLS);
 }
 
 /* j, whose body ends now, ends with it, and so does a job above that has failed or tells, or j has

@@ -47,8 +47,11 @@ void kc_set_payload_with(void *payload, void (*fn)(void *payload))
     kc_set_payload(payload);
     ext->payload = payload;
     ext->drop = fn;
-    if (!(kc__job_word(own) & KC_WORD_OWNED))
-        kc__job_change(own, KC_WORD_OWNED, 0);
+    if (kc__job_word(own) & KC_WORD_OWNED)
+        return;
+    /* Its end may have to dispose of it: not on the stack of whoever is next (S16). */
+    kc_store_relaxed(&own->task.block.flags, kc__job_flags(own) | KC_JOB_TELLS);
+    kc__job_change(own, KC_WORD_OWNED, 0);
 }
 
 void kc__payload_replace(kc_job_t *j, const void *by)
