@@ -319,7 +319,7 @@ static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, kc_sigset_t late)
 
 kc_signal_t *kc_signal_create(size_t data_size)
 {
-    if (data_size > PTRDIFF_MAX)
+    if (data_size > PTRDIFF_MAX - sizeof(kc_signal_t))
         return NULL;
     kc_block_t *block = kc__object_get(KC_SIGNAL_MAGIC);
     if (!block)
