@@ -208,11 +208,12 @@ static void ring_add(kc_job_t *parent, kc_job_t *j)
 
     j->parent = parent;
     j->task.depth = parent->task.depth + 1;
-    uint32_t above = kc__job_flags(parent) & (KC_JOB_ROOT | KC_JOB_GRACED);
-    if (kc_unlikely(above & KC_JOB_ROOT))
-        kc__root_arrive(parent);
-    else if (kc_unlikely(above != 0))
-        kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
+    if (kc_unlikely(kc__job_flags(parent) & (KC_JOB_ROOT | KC_JOB_GRACED))) {
+        if (kc__job_flags(parent) & KC_JOB_ROOT)
+            kc__root_arrive(parent);
+        else
+            kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
+    }
     if (first) {
         j->next = first;
         j->prev = first->prev;
