@@ -263,8 +263,11 @@ static bool grace_begins(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t b
 
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0))
         return true;
-    if ((told && !kc__job_ext_of(j)) ||
-        ((was & KC_WORD_COUNT) == 1 && (fails || !(was & KC_WORD_STARTED))))
+    if (told && !kc__job_ext_of(j))
+        return true;
+    /* That one is its body: not of a group, which may be closed and have a child. */
+    if ((was & KC_WORD_COUNT) == 1 && !(kc__job_flags(j) & KC_JOB_GROUP) &&
+        (fails || !(was & KC_WORD_STARTED)))
         return true;
     return kc__grace_begins(j, told);
 }

@@ -101,6 +101,21 @@ IN_VIRTUAL_TIME(scopes_children_groups_and_calls_have_the_grace_that_is_above_th
     return 0;
 }
 
+/* Closed, it counts its children only. */
+IN_VIRTUAL_TIME(a_group_that_is_closed_has_its_grace_with_one_child_too)
+{
+    struct family f = { 0 };
+    kc_time_t at = kc_now();
+    kc_job_t *g = group(&(kc_launch_opts_t){ .timeout = KC_MS(100), .grace = KC_MS(50) });
+
+    CHECK_EQ(kc_launch_job(holds, holder(&f, 0), &(kc_launch_opts_t){ .parent = g }, NULL), 0);
+    CHECK_EQ(kc_group_close(g), 0);
+    CHECK_EQ(kc_job_join(g), -ETIMEDOUT);
+    CHECK_EQ(f.one[0].over - at, KC_MS(150));
+    kc_job_release(g);
+    return 0;
+}
+
 /* The same wherever they run. */
 IN_A_JOB(all_below_a_job_with_grace_end_when_that_is_over)
 {
