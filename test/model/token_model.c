@@ -49,7 +49,7 @@
 
 #include <string.h>
 
-enum { OBJECTS = 2, OBJECT_SIZE = 32 * 1024 };
+enum { OBJECTS = 3, OBJECT_SIZE = 32 * 1024 };
 enum { TO_WORKER, TO_MAIN, QUEUES };
 enum { RUNS = 4 };
 enum { ZEROED = 512 }; /* all of a token; of a hub, all but the wheel, which is not used here */
@@ -102,6 +102,8 @@ void *kc__alloc(size_t size)
 
 void kc__free(void *p)
 {
+    if (!p)
+        return;
     int i = (int)(((char *)p - objects[0]) / OBJECT_SIZE);
 
     model_assert(!s.freed[i]);

@@ -736,7 +736,7 @@ TEST(handles_live_on_when_stack_and_scheduler_are_gone)
         kc_sched_opts_t opts = kit_opts(i);
         kc_sched_t *s = NULL;
         pthread_t thread;
-        kc_lease_t lease = { NULL };
+        kc_lease_t lease = { 0 };
         count_t n = 0;
         CHECK_EQ(kc_sched_create(&opts, &s), 0);
         kc_job_t *j =
