@@ -228,6 +228,8 @@ IN_VIRTUAL_TIME(a_job_is_dropped_when_the_body_is_unwound)
 
 /* ---- a goto over it -------------------------------------------------------------------------- */
 
+#ifndef __clang__ /* which does not compile it: cannot jump from this goto statement to its label */
+
 static void nothing(void *arg UNUSED)
 {
 }
@@ -294,3 +296,5 @@ TEST_ABORTS(the_same_on_a_plain_thread_where_its_memory_held_something_else, SAY
 {
     jumps_over(CODE(0x41));
 }
+
+#endif

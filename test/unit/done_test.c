@@ -89,7 +89,7 @@ static int has_a_child_that_waits(void *arg)
 
 IN_VIRTUAL_TIME(what_fn_has_done_is_reported_as_done_though_its_time_was_over)
 {
-    CHECK_EQ(with_a_timeout((struct late){ NULL }), 0);
+    CHECK_EQ(with_a_timeout((struct late){ 0 }), 0);
     CHECK_EQ(kc_with_timeout(KC_MS(20), finishes_later, NULL), 0);
     CHECK_EQ(kc_with_deadline(kc_now() + KC_MS(20), finishes_later, NULL), 0);
     return 0;
