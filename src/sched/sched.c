@@ -676,6 +676,7 @@ pthread_t kc_sched_main_thread(const kc_sched_t *s)
 {
     if (!s)
         kc__usage("kc_sched_main_thread", "the scheduler is NULL");
+    kc__sched_check("kc_sched_main_thread", s);
     return s->main->thread;
 }
 

@@ -185,6 +185,7 @@ USE(sched_poll, kc_sched_poll(s, 0))
 USE(sched_run_expired, kc_sched_run_expired(s, 0))
 USE(sched_fd, kc_sched_fd(s))
 USE(sched_workers, kc_sched_workers(s))
+USE(sched_main_thread, (void)kc_sched_main_thread(s))
 USE(sched_launch, kc_launch_job(nothing, NULL, &(kc_launch_opts_t){ .sched = s }, NULL) == 0)
 USE(sched_delayed, kc_schedule_delayed(s, 1, KC_MAIN, nothing, NULL, NULL) == 0)
 USE(sched_interval, kc_schedule_interval(s, 1, KC_MAIN, nothing, NULL, NULL) == 0)
@@ -253,6 +254,7 @@ static const struct {
     { "scheduler", "kc_sched_run_expired", make_sched, sched_run_expired },
     { "scheduler", "kc_sched_fd", make_sched, sched_fd },
     { "scheduler", "kc_sched_workers", make_sched, sched_workers },
+    { "scheduler", "kc_sched_main_thread", make_sched, sched_main_thread },
     { "scheduler", "kc_launch_job", make_sched, sched_launch },
     { "scheduler", "kc_schedule_delayed", make_sched, sched_delayed },
     { "scheduler", "kc_schedule_interval", make_sched, sched_interval },
