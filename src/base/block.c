@@ -66,7 +66,8 @@ typedef struct chunk {
 } chunk_t;
 
 _Static_assert(sizeof(chunk_t) <= KC_BLOCK_PAGE, "the header has room");
-_Static_assert(IN_PAGE * sizeof(uint64_t) == NUMBERS * KC_BLOCK_SIZE, "a number for each place");
+_Static_assert(IN_PAGE * sizeof(uint64_t) == (size_t)NUMBERS * KC_BLOCK_SIZE,
+               "a number for each place");
 _Static_assert(sizeof(kc_block_t) == 16, "the head of a control block is 16 bytes");
 
 /* A free block. The first of a batch in the pool names the next batch. */

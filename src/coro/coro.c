@@ -43,8 +43,7 @@
  *          R3 the block's magic is right at every entry from outside. (live)
  *          R4 nothing of a thread is kept in a variable over a switch; only `me` is.
  *
- * PROGRESS unpark, state, retain, release without end: lock-free. All else: the owner's
- *          thread alone.
+ * PROGRESS unpark, state, retain, release without end: lock-free. All else: the owner's thread.
  */
 #include "coro/coro.h"
 
@@ -64,6 +63,7 @@ void kc__usage(const char *call, const char *what)
 {
     const kcoro_t *co = kc__thread()->current, *body = co;
 
+    KC_ASSERT(co); /* a thread without a structure has one, too */
     while (body && !(kc_load_relaxed(&body->block.flags) & KC_CORO_TASK))
         body = body->resumer;
     if (body == co)

@@ -47,7 +47,8 @@ static void add_name_at(kc_text_t *t, const char *from)
         (void)kc__os_peek(from + here, NAME - 1 - here,
                           name + here); /* it goes on behind a page */
     for (char *at = name; *at; at++)
-        *at = (unsigned char)*at < ' ' ? '?' : *at;
+        if ((unsigned char)*at < ' ')
+            *at = '?';
     if (name[0])
         kc__text_add(t, " \"%s\"", name);
 }
@@ -55,9 +56,9 @@ static void add_name_at(kc_text_t *t, const char *from)
 /* What it has beyond its block may be freed meanwhile. */
 static void add_chan_name(kc_text_t *t, const kc_chan_t *c)
 {
-    kc_chan_more_t *more = NULL;
+    const kc_chan_more_t *more = NULL;
 
-    if (kc__os_peek(&c->more, sizeof more, &more) && more)
+    if (kc__os_peek(&c->more, sizeof(void *), &more) && more)
         add_name_at(t, more->name);
 }
 

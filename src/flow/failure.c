@@ -67,7 +67,7 @@ int kc_job_culprit(const kc_job_t *job, uint64_t *id, char name[32])
     if (id)
         *id = kc__job_number(culprit);
     if (name)
-        strcpy(name, kc_job_name(culprit)); /* which is not longer */
+        memcpy(name, kc_job_name(culprit), strlen(kc_job_name(culprit)) + 1); /* 32 at most */
     return 0;
 }
 

@@ -57,7 +57,7 @@ static void forget(const kcoro_t *co, const void *lock)
 {
     kc__lock(&table.lock);
     held_t **link = bucket_of(co), *h;
-    while ((h = *link) != NULL && (h->co != co || h->lock != lock))
+    for (h = *link; h && (h->co != co || h->lock != lock); h = *link)
         link = &h->next;
     if (h)
         *link = h->next;

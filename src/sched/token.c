@@ -200,6 +200,7 @@ static kc_task_t *make_run(kc_token_t *t)
         .tells = t->interval && owns_arg(t),
     };
 
+    /* cppcheck-suppress returnDanglingLifetime ; what it points to is copied */
     return kc__task_host.make(t->hub->sched, t->where, run_body, t, &more);
 }
 

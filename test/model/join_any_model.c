@@ -378,7 +378,7 @@ static const struct model both_cancel = {
 };
 
 const struct model_file model_file = {
-    .enters = enters, .ids = { { "V", "flow/join_any.c" }, { "L", "base/lock.h" } }
+    .slow = true, .enters = enters, .ids = { { "V", "flow/join_any.c" }, { "L", "base/lock.h" } }
 };
 
 TEST(a_wait_for_several_is_ended_by_the_first)

@@ -609,6 +609,11 @@ static void execution_reset(void)
     static const struct view nothing;
 
     m.execution++;
+    /* AddressSanitizer gives frames, and what lies in them, other addresses each time. */
+    if (!m.prunes && m.locations > LOCATIONS / 2) {
+        m.locations = 0;
+        memset(m.slots, 0, sizeof m.slots);
+    }
     m.steps = m.depth = m.preempted = m.frees = 0;
     m.sc = nothing;
     for (int i = 0; i < m.count; i++) {

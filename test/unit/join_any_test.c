@@ -166,7 +166,7 @@ static int fails(void *arg)
 
 static int joins_one_that_fails(void *arg UNUSED)
 {
-    count_t n = 0;
+    static count_t n; /* which its child may use after its end */
     kc_job_t *job[2] = { launch(waits, &n, NULL), launch(fails, kc_job_current(), NULL) };
     size_t which = 99;
 

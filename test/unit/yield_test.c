@@ -196,7 +196,7 @@ static int is_over_soon(void *arg)
 
 static int cancels_one_that_yields(void *arg UNUSED)
 {
-    struct yields y = { 0 };
+    static struct yields y; /* its children outlive it */
     kc_job_t *j = launch(waits_in_its_own_way, &y, NULL);
 
     CHECK_EQ(kc_sleep(KC_US(1)), 0);
