@@ -35,13 +35,16 @@ typedef struct {
 } kc_subscription_t;
 
 /*
+ * Makes a broadcast of items of one size, which keeps the newest `capacity` of them.
+ *
  * Context: anywhere.  Suspends: no.
  * Returns: 0; -ENOMEM; -EINVAL: out is NULL, or capacity is 0.  Owns: *out is one reference.
  */
 KC_API int kc_broadcast_create(size_t item_size, size_t capacity, kc_broadcast_t **out);
 
-/* Context: anywhere.  Suspends: no.  Returns: 0; -EPIPE, or its cause: closed; -EINVAL: b is NULL,
- * or item and the items are not of size 0. */
+/* Sends a copy of *item to all who have subscribed.  Context: anywhere.  Suspends: no.
+ * Returns: 0; -EPIPE, or its cause: closed; -EINVAL: b is NULL, or item and the items are not of
+ * size 0. */
 KC_API int kc_broadcast_send(kc_broadcast_t *b, const void *item);
 
 /* Nothing more will be sent; subscribers still get what is kept. Twice is harmless.
@@ -56,12 +59,14 @@ KC_API void kc_broadcast_close_with(kc_broadcast_t *b, int cause);
  * Returns: 0: open; -EPIPE: kc_broadcast_close; else the cause; -EINVAL: b is NULL. */
 KC_API int kc_broadcast_cause(const kc_broadcast_t *b);
 
-/* Context: anywhere.  Suspends: no.  Owns: retain gives one reference, release takes one; NULL is
- * let pass. A handle that is used after the last release is recognised, as a channel's is. */
+/* Context: anywhere.  Suspends: no.  Owns: retain gives one reference, release takes one; a release
+ * of NULL does nothing. A handle that is used after the last release is recognised, as a channel's
+ * is. */
 KC_API kc_broadcast_t *kc_broadcast_retain(kc_broadcast_t *b);
 KC_API void kc_broadcast_release(kc_broadcast_t *b);
 
-/* Context: anywhere.  Suspends: no.  Returns: 0; -ENOMEM; -EINVAL: a NULL.
+/* Gets what is sent from now on; gives that up.  Context: anywhere.  Suspends: no.
+ * Returns: 0; -ENOMEM; -EINVAL: a NULL.
  * Owns: the subscription has a reference on b until it is given up. */
 KC_API int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub);
 KC_API void kc_unsubscribe(kc_subscription_t *sub);

@@ -45,6 +45,8 @@ typedef struct {
 } kc_chan_opts_t;
 
 /*
+ * Makes a channel of items of one size, with room for so many; the second one with more options.
+ *
  * Context: anywhere.  Suspends: no.
  * Returns: 0; -ENOMEM; -EINVAL: out or opts is NULL.  Owns: *out is one reference.
  */
@@ -100,11 +102,13 @@ KC_API void kc_chan_close_with(kc_chan_t *c, int cause);
  * Returns: 0: open; -EPIPE: kc_chan_close; else its cause; -EINVAL: c is NULL. */
 KC_API int kc_chan_cause(const kc_chan_t *c);
 
-/* Items in the buffer; the moment after it may be another number.  Context: anywhere. */
+/* Items in the buffer; the moment after it may be another number.
+ * Context: anywhere.  Suspends: no. */
 KC_API size_t kc_chan_len(const kc_chan_t *c);
 
-/* Context: anywhere.  Suspends: no. The last release frees it: nobody may be waiting there.
- * Owns: retain gives one reference, release takes one; NULL is let pass. */
+/* Context: anywhere.  Suspends: no. The last release frees it: nobody may be waiting there. It does
+ * not close it for others.
+ * Owns: retain gives one reference, release takes one; a release of NULL does nothing. */
 KC_API kc_chan_t *kc_chan_retain(kc_chan_t *c);
 KC_API void kc_chan_release(kc_chan_t *c);
 

@@ -64,11 +64,13 @@ KC_API KC_WARN_UNUSED int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_lose
                                  size_t *winner);
 
 /* The first to end wins; the others are cancelled and waited for.
- * Context: a job.  Suspends, Cancel: as kc_all.  Returns: as kc_any. */
+ * Context: a job.  Suspends, Cancel: as kc_all.  Returns: as kc_any; -ECANCELED: the caller was
+ * cancelled before there was a winner with 0. */
 KC_API KC_WARN_UNUSED int kc_race(kc_call_t *calls, size_t n, size_t *winner);
 
 /* The first success wins; the others are cancelled and waited for.
- * Context: a job.  Suspends, Cancel: as kc_all.  Returns: 0; if all failed: what came first. */
+ * Context: a job.  Suspends, Cancel: as kc_all.  Returns: 0, and the winner; if all failed: what
+ * came first; -ECANCELED as kc_race; -EINVAL: also if n is 0; -EPERM, -ENOMEM. */
 KC_API KC_WARN_UNUSED int kc_first_ok(kc_call_t *calls, size_t n, size_t *winner);
 
 /* The first failure cancels the others; all are waited for.
@@ -81,9 +83,11 @@ KC_API KC_WARN_UNUSED int kc_all_window(kc_call_t *calls, size_t n, uint32_t max
 
 /*
  * Runs fn(arg) on the caller's stack, in a scope with a timeout: as kc_scope. ns <= 0 is already
- * due: fn is not called.
+ * due: -ETIMEDOUT, and fn is not called.
  *
  * Context: a job.  Suspends: yes.
+ * Cancel: reaches fn; its end is waited for. In a job that is cancelled already: -ECANCELED, and fn
+ *         is not called.
  * Returns: as kc_scope; -ETIMEDOUT when its time was over, after fn has ended; -ECANCELED: the job
  *          around it was cancelled. But 0, although its time was over or the cancel had come, if fn
  *          returned 0 and all that was launched into its scope was done too, as above: what did

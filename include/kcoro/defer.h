@@ -21,6 +21,10 @@ KC_BEGIN_DECLS
  * the body's frame: at the body's return its local variables are gone already (use KC_CLEANUP for
  * them). At the body's return fn may suspend; when kcoro_destroy runs it, it may not.
  *
+ * In a job it belongs to the innermost scope that is open, else to the body, and runs at the end of
+ * that, when all that was launched there has ended, on every path: done, failed, cancelled,
+ * unwound. It is shielded from cancellation, until the grace is over (kcoro/job.h).
+ *
  * Context: a coroutine.  Suspends: no.
  * Returns: 0; -ENOMEM: fn(arg) has been called at once, so that nothing leaks; -EPERM: outside a
  *          coroutine or in a main coroutine, whose body has no end; fn is not called; -EINVAL: fn
@@ -29,7 +33,8 @@ KC_BEGIN_DECLS
 KC_API KC_WARN_UNUSED int kc_defer(void (*fn)(void *), void *arg);
 
 /*
- * Takes the newest kc_defer of the current coroutine with this fn and arg back without running it.
+ * Takes the newest kc_defer of the current coroutine with this fn and arg back without running it,
+ * whichever of its scopes that belongs to.
  *
  * Context: anywhere.  Suspends: no.  Returns: true: taken back; false: there is none.
  */

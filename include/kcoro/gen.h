@@ -53,7 +53,7 @@ KC_API int kc_gen_start(kc_gen_t *g, int (*fn)(kc_gen_t *g, void *arg), void *ar
  * Runs it to its next kc_gen_yield.
  *
  * Context: the thread of the first call, not inside the generator itself.
- * Suspends: where fn waits, in a job.
+ * Suspends: where fn waits, in a job.  Cancel: not looked at here; what fn waits for hears of it.
  * Returns: true: *value (which may be NULL) is what it yields; false: fn has returned.
  */
 KC_API bool kc_gen_next(kc_gen_t *g, void **value);

@@ -131,8 +131,10 @@ KC_API KC_WARN_UNUSED int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_o
  * Context: a job.  Suspends: yes.
  * Cancel: fn runs in any case, in a scope that is cancelled with its job; its end is waited for.
  * Returns: 0; what failed first, fn or a child; -ETIMEDOUT: its own timeout; the reason it was
- *          cancelled for; -EPERM: there is no job; -EINVAL; -ENOMEM: fn was not called. A scope's
- *          failure never cancels the job around it.
+ *          cancelled for; -EDEADLK: it would wait for its children in a cycle (kcoro/sync.h). A
+ *          scope's failure never cancels the job around it.
+ *          fn was not called: -EPERM: there is no job; -EINVAL: fn is NULL, a flag other than
+ *          KC_JOB_SUPERVISOR, a negative time; -ENOMEM.
  */
 KC_API KC_WARN_UNUSED int kc_scope(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts);
 
@@ -144,9 +146,11 @@ typedef struct kc_scope {
 
 /*
  * The same inline: what stands between begin and end is the scope. Scopes nest. In a cancelled job
- * the scope is born cancelled.
+ * the scope is born cancelled. There is no return value here by which the scope could fail: before
+ * the end say kc_fail_current(code), or kc_cancel_current(code), if what was launched is to stop. A
+ * body that returns with a scope open is bad use.
  *
- * Context: a job.  Suspends: begin no; end yes, and cancellation does not cut that short.
+ * Context: a job.  Suspends: begin no; end yes.  Cancel: not looked at: end always waits.
  * Returns: begin: 0; -EPERM, -EINVAL, -ENOMEM: no scope is open, do not call end. end: as kc_scope;
  *          what is not the innermost open scope of the caller is bad use, NULL is -EINVAL.
  */
@@ -283,7 +287,8 @@ KC_API KC_WARN_UNUSED int kc_join_any(kc_job_t *const *jobs, size_t n, size_t *w
  */
 KC_API bool kc_job_cancel(kc_job_t *j, int reason);
 
-/* Context: a job.  Returns: as kc_job_cancel of the current job. */
+/* Context: a job; elsewhere it is bad use.  Suspends: no.
+ * Returns: as kc_job_cancel of the current job. */
 KC_API bool kc_cancel_current(int reason);
 
 /*
@@ -302,7 +307,8 @@ KC_API bool kc_fail_current(int code);
  */
 KC_API bool kc_cancelled(void);
 
-/* Context: anywhere.  Returns: 0; -ECANCELED as any call that can wait. */
+/* An explicit look at cancellation, for code that computes.  Context: anywhere.  Suspends: no.
+ * Returns: 0; -ECANCELED as any call that can wait. */
 KC_API KC_WARN_UNUSED int kc_check(void);
 
 /* Context: anywhere.  Returns: why the current job was cancelled; 0: it was not. */
@@ -319,6 +325,8 @@ KC_API int kc_cancel_reason(void);
  * scheduler's and its own. If there is no memory for the clock of a grace that was inherited, it is
  * over at once. A body that fails was not asked to end: its own cleanups take the time they need,
  * but from then on what is below it has its grace.
+ *
+ * A body or a scope that ends inside a shield, and an end without a begin, are bad use.
  *
  * Context: a job.  Suspends: no.
  * Returns: 0; -ECANCELED: the cancel came first, no shield is open; -EPERM: there is no job.
@@ -350,28 +358,39 @@ KC_API void kc_shield_begin_nocancel(void);
  */
 KC_API kc_signal_t *kc_job_signal(kc_job_t *j);
 
-/* Context: a job.  Returns: the slot by which the coroutine's own job hears its signal, for
- * handlers of yours; NULL: after kc_forbid_signal, or no memory. */
+/* Context: anywhere.  Suspends: no.  Returns: the slot by which the coroutine's own job hears its
+ * signal, for handlers of yours; NULL: after kc_forbid_signal, outside jobs, or no memory. */
 KC_API kc_slot_t *kc_current_slot(void);
 
-/* Cuts the coroutine's own job off for good: only the end of its scheduler cancels it from now on.
+/*
+ * Cuts the coroutine's own job off for good: only the end of its scheduler cancels it from now on.
+ * kc_job_cancel of it returns false, and its timeout does nothing. It is for a job that must come
+ * to its own end once it has begun: a journal, an undo, code that cannot bear -ECANCELED in the
+ * middle. For a piece of a body use a shield, which ends and is bounded by the grace.
+ *
  * A child that fails still cancels its siblings, no more can be launched, and the job ends FAILED;
- * but the body goes on, and so do the scopes that it is in or opens later.
- * In a job that is cancelled already it changes nothing.  Context: a job. */
+ * but the body goes on, and so do the scopes that it is in or opens later. In a job that is
+ * cancelled already it changes nothing.
+ *
+ * Context: a job; elsewhere it is bad use.  Suspends: no.
+ */
 KC_API void kc_forbid_signal(void);
 
 /* ---- groups and leases --------------------------------------------------------------------- */
 
 /*
  * A job without a body: launch into it with .parent, from anywhere. It ends when it is closed and
- * its children have ended.
+ * its children have ended, or when it is cancelled, which a child's failure does too (unless it is
+ * a supervisor), and they have.
  *
- * Context: as kc_launch_job.  Returns: as kc_launch_job.  Owns: *out is one reference.
+ * Context: as kc_launch_job.  Suspends: no.
+ * Returns: as kc_launch_job; -EINVAL: also if out is NULL, and for KC_JOB_NOW.
+ * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_group_create(const kc_launch_opts_t *opts, kc_job_t **out);
 
-/* No more launches into it.  Context: anywhere.  Returns: 0, also if it was closed
- * or cancelled before; -EINVAL: not a group. */
+/* No more launches into it; cancels nobody.  Context: anywhere.  Suspends: no.
+ * Returns: 0, also if it was closed or cancelled before; -EINVAL: not a group, or NULL. */
 KC_API int kc_group_close(kc_job_t *group);
 
 /* Keeps a job open from outside, as a child does. The fields are the library's. It may be moved; a
@@ -382,10 +401,18 @@ typedef struct {
     uint64_t number;
 } kc_lease_t;
 
-/* Context: anywhere.  Returns: 0; -EINVAL: a NULL; -ESHUTDOWN: j has ended; -ENOMEM. */
+/*
+ * Holds j open until the lease is released: it does not end, nor does anything above it.
+ *
+ * Context: anywhere.  Suspends: no.
+ * Returns: 0; -EINVAL: a NULL; -ESHUTDOWN: j has ended; -ENOMEM.
+ * Owns: *lease is one lease, for kc_lease_release.
+ */
 KC_API KC_WARN_UNUSED int kc_lease_take(kc_job_t *j, kc_lease_t *lease);
 
-/* Context: any thread. Runs nothing of the user's.  A lease that is not held is left alone. */
+/* Gives the lease back. What ends by that ends on a thread of its scheduler: nothing of yours runs
+ * inside this call. One that is not held, and NULL, are left alone.
+ * Context: any thread.  Suspends: no. */
 KC_API void kc_lease_release(kc_lease_t *lease);
 
 /* ---- waits of one's own -------------------------------------------------------------------- */
@@ -457,13 +484,14 @@ typedef enum {
     KC_DEFERRED_CANCELED
 } kc_deferred_state_t;
 
-/* As kc_launch and kc_launch_job, with a handle to the value.
- * Context: as there.  Returns, Owns: as there. */
+/* As kc_launch and kc_launch_job, with a handle to the value, which awaits it.
+ * Context: as there.  Suspends, Returns, Owns: as there. */
 KC_API KC_WARN_UNUSED int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out);
 KC_API KC_WARN_UNUSED int kc_async_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,
                                        kc_deferred_t **out);
 
-/* What the await of the coroutine's own job hands over.  Context: a job. */
+/* What the await of the coroutine's own job hands over, if that completes. Another value replaces
+ * it. It must outlive the body's frame.  Context: a job; elsewhere bad use.  Suspends: no. */
 KC_API void kc_set_payload(void *payload);
 
 /*
@@ -476,16 +504,19 @@ KC_API void kc_set_payload(void *payload);
  *
  * Without memory the value is disposed of at once, and the job fails with -ENOMEM.
  *
- * Context: a job. dispose is a handler: it may not wait.  Suspends: no.  Owns: payload.
+ * Context: a job; elsewhere bad use. dispose is a handler: it may not wait.  Suspends: no.
+ * Owns: payload.
  */
 KC_API void kc_set_payload_with(void *payload, void (*dispose)(void *payload));
 
-/* Joins, and hands over the value; NULL if it did not complete. payload may be NULL.
- * Context: anywhere.  Suspends, Cancel, Returns: as kc_job_join. */
+/* Joins, and hands over the value; NULL if it did not complete, or the wait was cut short. payload
+ * may be NULL. -ECANCELED may be the caller's or the value's: kc_job_result of kc_deferred_job
+ * tells (-EAGAIN: it goes on).
+ * Context: anywhere; a plain thread blocks.  Suspends, Cancel, Returns: as kc_job_join. */
 KC_API KC_WARN_UNUSED int kc_await(kc_deferred_t *d, void **payload);
 
-/* The same without waiting.  Context: anywhere.  Returns: -EAGAIN: pending, and payload is
- * not written; else as kc_await. */
+/* The same without waiting.  Context: anywhere.  Suspends: no.  Cancel: not looked at.
+ * Returns: -EAGAIN: pending, and payload is not written; else as kc_await. */
 KC_API int kc_deferred_get(kc_deferred_t *d, void **payload);
 
 /* Context: anywhere.  Returns: its state now. */
@@ -497,10 +528,12 @@ KC_API kc_job_t *kc_deferred_job(kc_deferred_t *d);
 /* Context: anywhere.  Returns: d.  Owns: one reference more. */
 KC_API kc_deferred_t *kc_deferred_retain(kc_deferred_t *d);
 
-/* Gives one reference up; the last one cancels a promise that is pending.  Context: anywhere. */
+/* Gives one reference up; the last one cancels a promise that is pending. NULL does nothing.
+ * Context: anywhere.  Suspends: no. */
 KC_API void kc_deferred_release(kc_deferred_t *d);
 
-/* Cancels its job, then gives the reference up. NULL does nothing.  Context: anywhere. */
+/* Cancels its job, then gives the reference up. NULL does nothing.
+ * Context: anywhere.  Suspends: no. */
 KC_API void kc_deferred_drop(kc_deferred_t *d);
 
 /*
@@ -508,7 +541,8 @@ KC_API void kc_deferred_drop(kc_deferred_t *d);
  * it. Cancelled, it is CANCELED at once. Its failure is a value, data that arrived and not work
  * that broke: whoever awaits it gets it, now or later, and nobody is cancelled.
  *
- * Context: as kc_launch_job.  Returns: as kc_launch_job; -EINVAL also for KC_JOB_NOW.
+ * Context: as kc_launch_job.  Suspends: no.
+ * Returns: as kc_launch_job; -EINVAL: also if out is NULL, and for KC_JOB_NOW.
  * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_promise(const kc_launch_opts_t *opts, kc_deferred_t **out);
@@ -529,7 +563,8 @@ typedef struct kc_resolver kc_resolver_t;
  * A promise in two halves: who awaits it has *out, who keeps it has *resolver. If either is given
  * up, the other hears of it.
  *
- * Context: as kc_launch_job.  Returns: as kc_launch_job; -EINVAL: also if out or resolver is NULL.
+ * Context: as kc_launch_job.  Suspends: no.
+ * Returns: as kc_promise; -EINVAL: also if resolver is NULL.
  * Owns: *out is one reference; *resolver is given up by kc_resolve or kc_resolver_drop.
  */
 KC_API KC_WARN_UNUSED int kc_oneshot(const kc_launch_opts_t *opts, kc_deferred_t **out,

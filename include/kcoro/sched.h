@@ -147,13 +147,14 @@ KC_API int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, 
                                 const kc_task_opts_t *opts);
 
 /*
- * The same for n calls at once: all or none. Of the options of a call (job.h) an affinity that is
- * not 0 counts instead of `where`, and .dispose is as in kc_sched_submit_with. rc and payload are
- * not used.
+ * The same for n calls at once: all or none. The options of a call are those of a launch (job.h):
+ * an affinity that is not 0 counts instead of `where`, .dispose is as in kc_sched_submit_with, and
+ * .name, .timeout, .grace, .stack and .signal are those of its job. rc and payload are not used.
  *
  * Context: as kc_sched_submit.  Suspends: no.
- * Returns: as there; -EINVAL also if a call has a .parent, a .sched, or flags other than
- *          KC_JOB_UNWIND and KC_JOB_MIGRATE.
+ * Returns: as there; with n == 0: 0; -EINVAL also if calls is NULL, or a call has a .parent, a
+ *          .sched, a negative time, or flags other than KC_JOB_UNWIND and KC_JOB_MIGRATE.
+ * Owns: as kc_sched_submit_with, for each call.
  */
 KC_API int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *calls,
                                 size_t n);
@@ -179,18 +180,22 @@ KC_API KC_WARN_UNUSED int kc_sched_run(kc_sched_t *s);
  */
 KC_API kc_time_t kc_sched_run_expired(kc_sched_t *s, kc_time_t now);
 
-/* The same, but never waits.  Context: as there.  Returns: as there; 0 also if tasks are left. */
+/* The same, but never waits.  Context: as there.  Suspends: no.
+ * Returns: as there; 0 also if tasks are left. */
 KC_API kc_time_t kc_sched_poll(kc_sched_t *s, kc_time_t now);
 
 /*
  * A descriptor that is readable when the main thread has work or a timer is due, for a foreign
  * event loop: when it is, call kc_sched_poll. It belongs to s.
  *
- * Context: the main thread.  Suspends: no.  Returns: the descriptor; a negative errno.
+ * Context: the main thread.  Suspends: no.
+ * Returns: the descriptor, the same one each time; -EPERM: another thread; -EINVAL: s is NULL; why
+ *          there is none (-EMFILE and the like).
  */
 KC_API int kc_sched_fd(kc_sched_t *s);
 
-/* Ends the current or next kc_sched_run.  Context: any thread, any coroutine.  Suspends: no. */
+/* Ends the current or next kc_sched_run; cancels nobody, and a later run pumps again.
+ * Context: any thread, any coroutine.  Suspends: no. */
 KC_API void kc_sched_stop(kc_sched_t *s);
 
 /*

@@ -230,9 +230,10 @@ typedef struct {
 KC_API void kc_latch_count_down(kc_latch_t *l);
 
 /*
- * Waits until it is zero. The third one counts down first, also in a cancelled job.
+ * Waits until it is zero. The third one counts down first.
  *
  * Context: anywhere.  Suspends: if it is not zero.
+ * Cancel: nothing has changed; but the third one has counted down, also in a cancelled job.
  * Returns: 0; -ECANCELED; the second one -ETIMEDOUT; -EINVAL: l is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_latch_wait(kc_latch_t *l);
@@ -262,7 +263,7 @@ KC_API bool kc_event_is_set(const kc_event_t *e);
 /*
  * Waits until it is set.
  *
- * Context: anywhere.  Suspends: if it is not set.
+ * Context: anywhere.  Suspends: if it is not set.  Cancel: nothing has changed.
  * Returns: 0; -ECANCELED; the second one -ETIMEDOUT; -EINVAL: e is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_event_wait(kc_event_t *e);

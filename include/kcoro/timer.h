@@ -64,20 +64,22 @@ KC_API int kc_schedule_interval_with(kc_sched_t *s, kc_time_t interval, kc_affin
  */
 KC_API bool kc_token_cancel(kc_token_t *t);
 
-/* Context: anywhere.  Returns: true: no run can come any more. */
+/* Context: anywhere.  Suspends: no.  Returns: true: no run can come any more: it was cancelled, it
+ * has run once, or its scheduler is gone. */
 KC_API bool kc_token_cancelled(const kc_token_t *t);
 
-/* Cancels, and gives the reference up. NULL does nothing.  Context: anywhere. */
+/* Cancels, and gives the reference up. NULL does nothing.  Context: anywhere.  Suspends: no. */
 KC_API void kc_token_release(kc_token_t *t);
 
-/* Gives the reference up and lets the task live. NULL does nothing.  Context: anywhere. */
+/* Gives the reference up and lets the task live. NULL does nothing.
+ * Context: anywhere.  Suspends: no. */
 KC_API void kc_token_detach(kc_token_t *t);
 
 /*
- * Waits for ns nanoseconds, or until the time `at` on kc_now's clock; never returns early. 0 is a
- * yield. On a plain thread it blocks the thread.
+ * Waits for ns nanoseconds, or until the time `at` on kc_now's clock; never returns early. 0, or a
+ * time that is over, is a yield.
  *
- * Context: anywhere.  Suspends: yes.
+ * Context: anywhere; a plain thread blocks.  Suspends: yes.
  * Cancel: -ECANCELED, at once.
  * Returns: 0: the time is over; -ECANCELED; -EINVAL: ns is negative.
  */

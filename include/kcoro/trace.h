@@ -38,7 +38,7 @@ typedef struct {
     uint64_t steals;                  /* a worker took a task from another                     */
     uint64_t parks;                   /* a job stopped to wait for something                   */
     uint64_t timers_fired;            /* alarms that rang, timed tasks that were started       */
-    uint64_t io_operations;
+    uint64_t io_operations;           /* none yet                                              */
     uint64_t stacks_in_use; /* of jobs of this scheduler, now                                  */
     uint64_t stacks_pooled; /* free, in the pools that all threads of the process share, now   */
     uint64_t stacks_made;   /* in the process: in use, pooled, or kept by a thread for itself  */
@@ -46,7 +46,8 @@ typedef struct {
                                    which, and what is missing                                  */
 } kc_metrics_t;
 
-/* Context: anywhere, while s is there.  Suspends: no. */
+/* Adds the counters up into *out.  Context: anywhere, while s is there; a NULL is bad use.
+ * Suspends: no. */
 KC_API void kc_metrics(kc_sched_t *s, kc_metrics_t *out);
 
 /*
