@@ -51,7 +51,8 @@ typedef enum {
 
 enum {
     KC_JOB_SUPERVISOR = 1, /* a child's failure cancels neither it nor its other children        */
-    KC_JOB_DETACHED = 2, /* nobody's child: only the scheduler's end cancels it and waits       */
+    KC_JOB_DETACHED = 2,   /* nobody's child: of all above it only the scheduler's end cancels it
+                              and waits                                                           */
     KC_JOB_NOW = 4,      /* starts at once, on this thread; the caller goes on when it suspends */
     KC_JOB_UNWIND = 8,   /* cancelled at a suspension point, the body is not resumed: its scopes
                               end and its cleanups run, and that is all                           */
