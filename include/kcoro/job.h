@@ -4,12 +4,13 @@
  *
  *     static int fetch_both(void *arg)            // a body
  *     {
- *         int rc = kc_launch(fetch, &arg[0]);     // children of the current job
+ *         struct page *pages = arg;
+ *         int rc = kc_launch(fetch, &pages[0]);   // children of the current job
  *         if (rc == 0)
- *             rc = kc_launch(fetch, &arg[1]);
+ *             rc = kc_launch(fetch, &pages[1]);
  *         return rc;
  *     }
- *     rc = kc_scope(fetch_both, &pair, &(kc_scope_opts_t){ .timeout = KC_SEC(2) });
+ *     rc = kc_scope(fetch_both, pages, &(kc_scope_opts_t){ .timeout = KC_SEC(2) });
  *
  * A job ends when its body has returned and all its children have ended: nothing that was launched
  * inside a scope is alive after it. A child that fails cancels its siblings; its code is the result
