@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * 25_libuv.c - a scheduler in the loop of libuv, and a timer of libuv made a wait of one's own.
+ *
+ * Needs: libuv
+ * Prints:
+ *   10 ms: 0
+ *   days: connection timed out
+ */
+#include <errno.h>
+#include <kcoro/kcoro.h>
+#include <stdio.h>
+#include <uv.h>
+
+struct wait {
+    uv_timer_t timer; /* its data: who waits */
+    uint64_t ms;
+    int rc;
+};
+
+static void closed(uv_handle_t *timer) /* libuv is done with the memory: now it may go */
+{
+    kc_wake(timer->data, ((struct wait *)timer)->rc);
+}
+
+static void stop(uv_timer_t *timer)
+{
+    if (!uv_is_closing((uv_handle_t *)timer))
+        uv_close((uv_handle_t *)timer, closed);
+}
+
+static void begin(kc_waker_t *waker, void *arg)
+{
+    struct wait *w = arg;
+
+    uv_timer_init(uv_default_loop(), &w->timer);
+    w->timer.data = waker;
+    uv_timer_start(&w->timer, stop, w->ms, 0);
+}
+
+static void cancelled(kc_waker_t *waker, void *arg)
+{
+    (void)waker; /* closed() wakes it */
+    ((struct wait *)arg)->rc = -ECANCELED;
+    stop(arg);
+}
+
+static int uv_wait(void *ms)
+{
+    return kc_suspend(begin, cancelled, &(struct wait){ .ms = *(uint64_t *)ms });
+}
+
+static int root(void *poll)
+{
+    printf("10 ms: %d\n", uv_wait(&(uint64_t){ 10 }));
+    printf("days: %s\n", uv_strerror(kc_with_timeout(KC_MS(20), uv_wait, &(uint64_t){ 1 << 30 })));
+    uv_close(poll, NULL); /* libuv has nothing left to wait for: its loop ends */
+    return 0;
+}
+
+static void pump(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    kc_sched_poll(poll->data, kc_now());
+}
+
+int main(void)
+{
+    uv_poll_t poll;
+    kc_sched_t *s;
+
+    if (kc_sched_create(&(kc_sched_opts_t){ .workers = KC_NO_WORKERS }, &s) != 0 ||
+        kc_sched_submit(s, KC_MAIN, root, &poll) != 0 ||
+        uv_poll_init(uv_default_loop(), &poll, kc_sched_fd(s)) != 0)
+        return 1;
+    poll.data = s;
+    uv_poll_start(&poll, UV_READABLE, pump);
+    uv_run(uv_default_loop(), UV_RUN_DEFAULT);
+    return kc_sched_destroy(s);
+}
