@@ -93,16 +93,33 @@ static const char *value(const char *p)
 
 /* ---- what a trace must be ------------------------------------------------------------------- */
 
-enum { MAX_IDS = 1 << 20, MAX_DEPTH = 8, MAX_THREADS = KC_MAX_WORKERS + 4 };
+enum { IDS = 1 << 18, MAX_DEPTH = 8, MAX_THREADS = KC_MAX_WORKERS + 4 };
+
+/* What was seen of each id, of which a trace has some and which may be large. */
+struct open {
+    long long id; /* 0: none */
+    char *line;   /* it has begun there, and not ended; NULL: it has */
+};
 
 struct seen {
     uint64_t jobs, finalized, runs, arrows, dropped;
     char *text;
-    char **job;   /* by number of a job: its "b", without "e"; NULL: none               */
-    char **arrow; /* by id: its "s", without "f"                                        */
+    struct open *job;   /* by number of a job: its "b", without "e"                     */
+    struct open *arrow; /* by id: its "s", without "f"                                  */
     char *stack[MAX_THREADS][MAX_DEPTH]; /* slices that are open                              */
     int depth[MAX_THREADS];
 };
+
+static char **line_of(struct open *open, long long id)
+{
+    size_t at = (size_t)id % IDS, tries = 0;
+
+    CHECK_GT(id, 0);
+    for (; open[at].id != 0 && open[at].id != id; at = (at + 1) % IDS)
+        CHECK_LT(tries++, IDS);
+    open[at].id = id;
+    return &open[at].line;
+}
 
 static long long field(const char *line, const char *name)
 {
@@ -143,17 +160,17 @@ static void check_arrow(struct seen *seen, char *line, char ph)
 {
     long long id = field(line, "\"id\":"), tid = field(line, "\"tid\":");
 
-    CHECK(id > 0 && id < MAX_IDS);
+    char **from = line_of(seen->arrow, id);
     CHECK_GT(seen->depth[tid], 0); /* it is tied to a slice */
-    CHECK_EQ(seen->arrow[id] == NULL, ph == 's');
+    CHECK_EQ(*from == NULL, ph == 's');
     if (ph == 's') {
-        seen->arrow[id] = line;
+        *from = line;
         return;
     }
     CHECK(has(line, "\"bp\":\"e\"")); /* to the slice around it, not to the next one */
-    CHECK(same_kind(seen->arrow[id], line));
-    CHECK_LE(time_of(seen->arrow[id]), time_of(line));
-    seen->arrow[id] = NULL;
+    CHECK(same_kind(*from, line));
+    CHECK_LE(time_of(*from), time_of(line));
+    *from = NULL;
     seen->arrows++;
 }
 
@@ -161,17 +178,17 @@ static void check_job(struct seen *seen, char *line, char ph)
 {
     long long id = field(line, "\"id\":");
 
-    CHECK(id > 0 && id < MAX_IDS);
-    CHECK_EQ(seen->job[id] == NULL, ph == 'b');
+    char **from = line_of(seen->job, id);
+    CHECK_EQ(*from == NULL, ph == 'b');
     if (ph == 'b') {
         long long parent = field(line, "\"parent\":");
-        CHECK(parent == 0 || seen->job[parent]); /* a parent is there before and after */
-        seen->job[id] = line;
+        CHECK(parent == 0 || *line_of(seen->job, parent)); /* it is there before and after */
+        *from = line;
         seen->jobs++;
         return;
     }
-    CHECK(same_kind(seen->job[id], line));
-    seen->job[id] = NULL;
+    CHECK(same_kind(*from, line));
+    *from = NULL;
 }
 
 static void check_slice(struct seen *seen, char *line, char ph)
@@ -186,7 +203,7 @@ static void check_slice(struct seen *seen, char *line, char ph)
     CHECK_LT(*depth, MAX_DEPTH);
     if (has(line, "\"cat\":\"run\"")) {
         CHECK_EQ(*depth, 0); /* a thread runs one job at a time */
-        CHECK(seen->job[field(line, "\"job\":")]);
+        CHECK(*line_of(seen->job, field(line, "\"job\":")));
         seen->runs++;
     }
     seen->stack[tid][(*depth)++] = line;
@@ -207,7 +224,7 @@ static void check_line(struct seen *seen, char *line)
         check_arrow(seen, line, ph);
     } else if (ph == 'i') {
         long long job = field(line, "\"job\":");
-        CHECK(job == 0 || seen->job[job]);
+        CHECK(job == 0 || *line_of(seen->job, job));
         seen->finalized += has(line, "JOB_FINALIZE");
     } else {
         CHECK_EQ(ph, 'M');
@@ -255,8 +272,8 @@ static void check_lines(struct seen *seen, char *text)
 /* Reads the file and checks it. The caller frees the text. */
 static struct seen check_trace(const char *path)
 {
-    struct seen seen = { .job = calloc(MAX_IDS, sizeof(char *)),
-                         .arrow = calloc(MAX_IDS, sizeof(char *)) };
+    struct seen seen = { .job = calloc(IDS, sizeof(struct open)),
+                         .arrow = calloc(IDS, sizeof(struct open)) };
     FILE *f = fopen(path, "r");
     size_t size = 0;
 
@@ -266,8 +283,8 @@ static struct seen check_trace(const char *path)
     CHECK_EQ(*spaces(value(seen.text)), 0);
     char *copy = strdup(seen.text);
     check_lines(&seen, copy);
-    for (int i = 0; i < MAX_IDS; i++)
-        CHECK(!seen.job[i] && !seen.arrow[i]); /* what begins ends */
+    for (int i = 0; i < IDS; i++)
+        CHECK(!seen.job[i].line && !seen.arrow[i].line); /* what begins ends */
     for (int i = 0; i < MAX_THREADS; i++)
         CHECK_EQ(seen.depth[i], 0);
     seen.dropped = (uint64_t)field(seen.text, "\"dropped\":");
