@@ -248,7 +248,9 @@ static void go_on_from(search_t *s, entry_t *e)
         else if (!(kc__job_word(j) & KC_WORD_DONE))
             come_to_all_inside(s, j, e);
     } else {
-        come_to(s, entry_of((kcoro_t *)(uintptr_t)kc__wait_owner(e->kind, e->object)), e);
+        kcoro_t *owner = (kcoro_t *)(uintptr_t)kc__wait_owner(e->kind, e->object);
+        if (owner != e->co) /* else it was handed over just now (R2) */
+            come_to(s, entry_of(owner), e);
     }
 }
 

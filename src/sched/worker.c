@@ -606,7 +606,7 @@ bool kc__worker_is_between(void)
 {
     const kc_thread_t *t = kc__thread();
 
-    return t->worker && t->worker->between && t->current != t->root;
+    return t->worker && t->worker->between;
 }
 
 bool kc__worker_run_ready(kc_worker_t *w)

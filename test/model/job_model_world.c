@@ -171,9 +171,7 @@ void kc__worker_call(void (*fn)(void *arg), void *arg)
 
 bool kc__worker_is_between(void)
 {
-    const kc_thread_t *t = kc__thread();
-
-    return t->worker->between && t->current != t->root;
+    return kc__worker()->between;
 }
 
 void kc__worker_read_later(kc_worker_t *w, kc_block_t *block)

@@ -402,7 +402,7 @@ struct heard {
     int code[64];
     uint64_t id[64], culprit[64];
     kc_job_t *parent; /* which must not have heard of it before; NULL: that is not asked */
-    bool said;
+    count_t said;
 };
 
 static struct heard heard;
@@ -422,7 +422,7 @@ static void hears(kc_job_t *job, int code, void *arg)
     h->code[i] = code;
     h->id[i] = kc_job_id(job);
     CHECK_EQ(kc_job_culprit(job, &h->culprit[i], text), 0);
-    h->said = kc_job_message(job, text, sizeof text) >= 0;
+    set(&h->said, kc_job_message(job, text, sizeof text) >= 0);
     if (h->parent)
         CHECK_EQ(kc_job_state(h->parent), KC_JOB_ACTIVE);
 }
@@ -503,7 +503,7 @@ static int is_a_parent(void *arg UNUSED)
     kc_job_t *j = launch(has_something_to_say, CODE(-EIO), NULL);
     CHECK_EQ(kc_job_join(j), -EIO);
     CHECK_EQ(get(&heard.times), 2); /* the child, then the one above; then I */
-    CHECK(heard.said);
+    CHECK(get(&heard.said));
     CHECK(heard.id[0] != heard.id[1]);
     CHECK_EQ(heard.id[1], kc_job_id(j));
     CHECK_EQ(heard.culprit[0], heard.id[0]);

@@ -339,7 +339,7 @@ IN_VIRTUAL_TIME(a_timeout_does_nothing_to_a_job_that_forbids_signals)
 
 /* ---- no memory ------------------------------------------------------------------------------- */
 
-static int allocs = -1; /* so many succeed; below 0: all */
+static __thread int allocs = -1; /* so many succeed; below 0: all */
 
 void *__real_kc__alloc(size_t size);
 void *__wrap_kc__alloc(size_t size);
