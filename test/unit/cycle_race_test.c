@@ -140,10 +140,10 @@ static int joins_and_ends(void *arg)
     kc_scope_t s;
     kc_job_t *j;
 
-    for (int i = 0; i < 3; i++) {
+    for (uintptr_t i = 0; i < 3; i++) {
         CHECK_EQ(kc_scope_begin(&s, NULL), 0);
-        launch(locks_in_order, (char *)arg + i, "inner", &j);
-        launch(locks_in_order, (char *)arg + i + 100, "inner", NULL);
+        launch(locks_in_order, (void *)((uintptr_t)arg + i), "inner", &j);
+        launch(locks_in_order, (void *)((uintptr_t)arg + i + 100), "inner", NULL);
         CHECK_EQ(kc_job_join(j), 0);
         kc_job_release(j);
         CHECK_EQ(kc_scope_end(&s), 0);
