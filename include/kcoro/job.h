@@ -361,7 +361,8 @@ KC_API void kc_shield_begin_nocancel(void);
 KC_API kc_signal_t *kc_job_signal(kc_job_t *j);
 
 /* Context: anywhere.  Suspends: no.  Returns: the slot by which the coroutine's own job hears its
- * signal, for handlers of yours; NULL: after kc_forbid_signal, outside jobs, or no memory. */
+ * signal, for handlers of yours; NULL: after kc_forbid_signal, outside jobs, or no memory. Its
+ * handlers have returned, and are not called again, when anybody can see that the job has ended. */
 KC_API kc_slot_t *kc_current_slot(void);
 
 /*

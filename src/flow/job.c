@@ -445,9 +445,9 @@ static void tell_failure(void *arg)
 /*
  * j is locked and its count is 0: it is terminal when this returns. Returns who has waited for it.
  *
- * Its parent hears of a failure before anybody can see the end of j, so that whoever has seen it
- * finds its parent cancelled. Those who wait were claimed before: the failure does not take its
- * code from them.
+ * Its parent hears of a failure, and its handlers have run for the last time, before anybody can
+ * see the end of j: so whoever has seen it finds its parent cancelled, and may free what the
+ * handlers used. Those who wait were claimed before: the failure does not take its code from them.
  */
 KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
@@ -456,14 +456,18 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     if (j->waiters)
         end = claim_waiters(j, end);
     *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
-    if (kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
-        (fails_parent(j) || kc__failure_is_reported(j))) {
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    bool tells = kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
+                 (fails_parent(j) || kc__failure_is_reported(j));
+    if (kc_unlikely(tells || (ext && ext->news))) {
         kc__job_unlock(j);
-        kc__worker_call(tell_failure, j);
+        if (tells)
+            kc__worker_call(tell_failure, j);
+        kc__news_cut(j);
         kc__job_lock(j);
         claim_waiters(j, end); /* who came meanwhile */
+        ext = kc__job_ext_of(j);
     }
-    kc_job_ext_t *ext = kc__job_ext_of(j);
     if (kc_unlikely(ext && ext->ending))
         ext->ending(ext->owner, *done);
     kc__job_unlock_to(j, (kc__job_word(j) & ~KC_WORD_LOCK) | *done);

@@ -603,7 +603,11 @@ void kc__news_bind(kc_job_t *j);
 bool kc__news_terminate(kc_job_t *j);
 void kc__news_tell(kc_job_t *j);
 
-/* j is terminal: nothing reaches it any more. */
+/* Takes off what binds j to others, if anything: its handlers have run for the last time when this
+ * returns (unless one of them calls it). A second call does nothing. */
+void kc__news_cut(kc_job_t *j);
+
+/* j is terminal: its signal is nothing but a signal now. */
 void kc__news_end(kc_job_t *j);
 
 /* The last of j: frees what it has. */

@@ -292,9 +292,12 @@ void kc__news_tell(kc_job_t *j)
     kc__signal_tell(signal_of(j, news_if_any(j)), KC_SIG_TERMINATE);
 }
 
-/* Takes off what binds j to others. */
-static void cut(kc_job_t *j, struct kc_news *news)
+void kc__news_cut(kc_job_t *j)
 {
+    struct kc_news *news = news_if_any(j);
+
+    if (!news)
+        return;
     uint8_t was = lock_chain(j, news, true);
     bool chained = was == CHAIN_BOUND || was == CHAIN_WHOLE;
     bool outside = news->has_outside, slot = news->has_slot;
@@ -314,12 +317,8 @@ static void cut(kc_job_t *j, struct kc_news *news)
 
 void kc__news_end(kc_job_t *j)
 {
-    struct kc_news *news = news_if_any(j);
+    kc_signal_t *signal = signal_of(j, news_if_any(j));
 
-    if (!news)
-        return;
-    cut(j, news);
-    kc_signal_t *signal = signal_of(j, news);
     if (signal)
         kc__signal_disown(signal);
 }
@@ -349,7 +348,6 @@ void kc_forbid_signal(void)
     uint64_t word = kc__job_lock(own);
     bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
     kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));
-    struct kc_news *news = may ? news_if_any(own) : NULL;
-    if (news)
-        cut(own, news);
+    if (may)
+        kc__news_cut(own);
 }

@@ -83,14 +83,64 @@ IN_A_JOB(user_bits_of_an_outside_signal_reach_the_slot_of_the_job)
     kc_signal_emit(signal, KC_SIG_TERMINATE);
     CHECK_EQ(get(&h.end), 1);
     CHECK_EQ(kc_job_join(j), -ECANCELED);
-    /* It has ended, and is cut off, on its own thread: soon nobody hears that. */
-    int heard;
-    do {
-        heard = get(&h.multi);
-        CHECK_EQ(kc_signal_emit(signal, MULTI), MULTI);
-    } while (get(&h.multi) != heard);
+    CHECK_EQ(kc_signal_emit(signal, MULTI), MULTI); /* it has ended: nobody hears that */
+    CHECK_EQ(get(&h.multi), 2);
     kc_job_release(j);
     kc_signal_release(signal);
+    return 0;
+}
+
+struct late {
+    kc_signal_t *signal;
+    kc_job_t *j;
+    count_t listens, in, returned, out;
+};
+
+static void looks_at_the_job(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)
+{
+    enum { LOOKS = 30 };
+    struct late *l = arg;
+
+    set(&l->in, 1);
+    while (!get(&l->returned))
+        sched_yield();
+    for (int i = 0; i < LOOKS; i++) {
+        CHECK(kc_job_state(l->j) != KC_JOB_COMPLETED);
+        sched_yield();
+    }
+    set(&l->out, 1);
+}
+
+static int emits_multi(void *arg)
+{
+    CHECK_EQ(kc_signal_emit(((struct late *)arg)->signal, MULTI), MULTI);
+    return 0;
+}
+
+static int returns_while_it_is_told(void *arg)
+{
+    struct late *l = arg;
+
+    CHECK(kc_slot_on(kc_current_slot(), MULTI, looks_at_the_job, l));
+    set(&l->listens, 1);
+    UNTIL(get(&l->in));
+    set(&l->returned, 1);
+    return 0;
+}
+
+/* So the one who joins may free what the handlers use. */
+IN_A_JOB(a_job_whose_handler_runs_has_not_ended)
+{
+    struct late l = { .signal = outside() };
+
+    l.j = launch(returns_while_it_is_told, &l, &(kc_launch_opts_t){ .signal = l.signal });
+    UNTIL(get(&l.listens));
+    pthread_t thread = thread_runs(emits_multi, &l);
+    UNTIL(kc_job_state(l.j) == KC_JOB_COMPLETED);
+    CHECK_EQ(get(&l.out), 1);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    kc_job_release(l.j);
+    kc_signal_release(l.signal);
     return 0;
 }
 
