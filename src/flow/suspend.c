@@ -8,10 +8,11 @@
  *          waker as a message to its own thread, which reads it when it is there. Who cancels in
  *          `cancelled` sends more of them: they do not nest.
  *
- *          So whatever comes after that message on this thread comes after `cancelled`: the body
- *          goes on when both that and kc_wake have returned, or were called at least. But one that
- *          may migrate may go on elsewhere before the message is read. So the waker is a block of
- *          its own, which kc_suspend and the message hold, and the message is for nothing then.
+ *          The body does not go on while `cancelled` runs, so that may use what is in its frame:
+ *          it is the thread of the body that reads the message, and only that thread resumes a body
+ *          or moves it elsewhere. But one that was woken and moved may go on before its old thread
+ *          comes to the message. So the waker is a block of its own, which kc_suspend and the
+ *          message hold, and the message is for nothing then.
  *
  * SHAPE    state   0 --kc_wake: U1--> WOKEN                          not called any more
  *                  0 --message: U2--> CALLED --kc_wake: U1--> CALLED | WOKEN

@@ -182,6 +182,43 @@ static int suspends_in_a_scope(void *arg)
     return 0;
 }
 
+static void wakes_and_looks(kc_waker_t *w, void *arg)
+{
+    enum { LOOKS = 30 };
+    struct own *o = arg;
+
+    kc_wake(w, 5);
+    for (int i = 0; i < LOOKS; i++) {
+        CHECK_EQ(get(&o->over), 0);
+        sched_yield();
+    }
+    add(&o->cancels);
+}
+
+static int is_told_in_its_frame(void *arg)
+{
+    struct own *o = arg;
+
+    o->rc = kc_suspend(begins, wakes_and_looks, o);
+    add(&o->over);
+    CHECK_EQ(get(&o->cancels), 1);
+    return 0;
+}
+
+/* Also one that may go on elsewhere: what `cancelled` uses may be in the frame of the body. */
+IN_A_JOB(the_wait_goes_on_when_cancelled_has_returned)
+{
+    struct own o = { 0 };
+    kc_job_t *j = launch(is_told_in_its_frame, &o, &(kc_launch_opts_t){ .flags = KC_JOB_MIGRATE });
+
+    until_suspended(j);
+    CHECK(kc_job_cancel(j, 0));
+    CHECK_EQ(kc_job_join(j), -ECANCELED);
+    CHECK_EQ(o.rc, 5);
+    kc_job_release(j);
+    return 0;
+}
+
 IN_A_JOB(the_timeout_of_a_scope_is_a_cancel)
 {
     struct own o = { .cancel_wakes = true, .cancel_rc = -ECANCELED };
