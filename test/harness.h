@@ -74,6 +74,10 @@ bool kc_test_under_tsan(void);
 bool kc_test_under_valgrind(void);
 bool kc_test_under_emulation(void); /* qemu-user */
 
+/* All that a child says until it ends, through the pipe, which is closed; cut to size. Without the
+ * line that qemu-user adds when the child dies by a unix signal. */
+void kc_test_read_said(int fd, char *text, size_t size);
+
 #define SKIP(...) kc_test_skip(__VA_ARGS__)
 #define FAIL(...) kc_test_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(cond) ((cond) ? (void)0 : FAIL("not true: %s", #cond))

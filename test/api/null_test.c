@@ -44,14 +44,10 @@ static bool in_child(void)
 /* The child has died of it, and named the call. */
 static void check_aborted(const char *call)
 {
-    char text[512] = "", name[64] = "";
-    size_t used = 0;
+    char text[512], name[64] = "";
     int status;
 
-    for (ssize_t n;
-         used < sizeof text - 1 && (n = read(said, text + used, sizeof text - 1 - used)) > 0;)
-        used += (size_t)n;
-    close(said);
+    kc_test_read_said(said, text, sizeof text);
     CHECK_GE(wait(&status), 0);
     memcpy(name, call, strcspn(call, "("));
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, name) ||

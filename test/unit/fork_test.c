@@ -215,14 +215,10 @@ static int make_trace(void)
 /* The child dies of what follows the fork, and says why. */
 static void check_died(pid_t pid, int said, const char *call)
 {
-    char text[1024] = "";
-    size_t used = 0;
+    char text[1024];
     int status;
 
-    for (ssize_t n;
-         used < sizeof text - 1 && (n = read(said, text + used, sizeof text - 1 - used)) > 0;)
-        used += (size_t)n;
-    close(said);
+    kc_test_read_said(said, text, sizeof text);
     CHECK_EQ(waitpid(pid, &status, 0), pid);
     if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGABRT || !strstr(text, "(rule O10)"))
         FAIL("%s: status %#x, said \"%s\"", call, (unsigned)status, text);

@@ -316,8 +316,6 @@ static void misuse(int row, bool others)
 static int run(int row, bool others, bool debug, char *says, size_t size)
 {
     int fd[2], status;
-    size_t length = 0;
-    ssize_t n;
 
     CHECK_EQ(pipe(fd), 0);
     pid_t child = fork();
@@ -331,10 +329,7 @@ static int run(int row, bool others, bool debug, char *says, size_t size)
         _exit(0);
     }
     close(fd[1]);
-    while (length < size - 1 && (n = read(fd[0], says + length, size - 1 - length)) > 0)
-        length += (size_t)n;
-    says[length] = 0;
-    close(fd[0]);
+    kc_test_read_said(fd[0], says, size);
     CHECK_EQ(waitpid(child, &status, 0), child);
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
