@@ -26,8 +26,8 @@
  *          whether somebody sleeps, after its store and not before. That is a locked instruction
  *          or a fence for each item; or a barrier that the sleeper makes all other threads go
  *          through (membarrier), and a look at a table for each item, and a timed sleep all the
- *          same where the kernel has no such call. Sleeping for at most a millisecond costs those
- *          nothing who never meet, which are nearly all.
+ *          same where the kernel has no such call. Sleeping for a fraction of a millisecond costs
+ *          those nothing who never meet, which are nearly all.
  */
 #ifndef KC_BASE_LOCK_H
 #define KC_BASE_LOCK_H

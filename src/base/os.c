@@ -409,7 +409,9 @@ void kc__os_wake(const void *word)
 
 void kc__os_back_off(uint32_t *looks)
 {
-    enum { SPINS = 128, DOUBLINGS = 5, NAP = 32000 }; /* ns: the last one is a millisecond */
+    /* ns. The last one lasts 128 us: a holder that shares its processor runs for some milliseconds
+     * before it is preempted, perhaps with the lock once more, and is to be met without it. */
+    enum { SPINS = 128, DOUBLINGS = 2, NAP = 32000 };
     static const uint32_t nobody_wakes;
     uint32_t look = (*looks)++;
 

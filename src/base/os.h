@@ -105,9 +105,9 @@ void kc__os_wake_all(const void *word);
 
 /*
  * In a loop that looks at a word until another thread has done what takes it a moment; *looks is 0
- * at first. Pauses; from a number of looks on it sleeps, a little longer each time and at most a
- * millisecond: the other thread may be one that cannot run before this one does, by its priority or
- * for want of a processor.
+ * at first. Pauses; from a number of looks on it sleeps, a little longer each time and at most an
+ * eighth of a millisecond: the other thread may be one that cannot run before this one does, by its
+ * priority or for want of a processor.
  */
 KC_COLD void kc__os_back_off(uint32_t *looks);
 

@@ -6,6 +6,8 @@
  *          thread makes a call that needs it. That one must be seen asleep before it has used up
  *          the time of the processor that one who spins would; and it must go on when the bit is
  *          given back.
+ *          It must look often enough, too: a holder that is preempted again and again, and takes
+ *          the bit anew each time that it runs, runs for a few milliseconds at a time.
  */
 #define _GNU_SOURCE
 #include "base/lock.h"
@@ -22,6 +24,9 @@
 enum {
     SIGHTINGS = 5,    /* so often it is seen asleep: no accident on the way into the call */
     MUCH = 200000000, /* ns of the processor: 100 times what all sleeps above would take */
+    LOOKS = 10,       /* in a row, in LOOKS_TAKE ns: several while a thread runs that has a turn */
+    LOOKS_TAKE = 5000000,
+    WINDOWS = 1000, /* in which that is not seen, however busy the machine is: too rarely */
 };
 
 struct contender {
@@ -53,6 +58,23 @@ static bool sleeps(int tid)
         FAIL("no state in %s", path);
     fclose(f);
     return state == 'S';
+}
+
+/* How often it has gone to sleep. */
+static long sleeps_of(int tid)
+{
+    char path[64], line[256];
+    long n = -1;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/status", tid);
+    FILE *f = fopen(path, "r");
+    CHECK(f != NULL);
+    while (n < 0 && fgets(line, sizeof line, f))
+        sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+    fclose(f);
+    if (n < 0)
+        FAIL("no number of switches in %s", path);
+    return n;
 }
 
 static int64_t cpu_time(pthread_t thread)
@@ -107,6 +129,34 @@ TEST(who_waits_for_the_lock_of_a_channel_sleeps)
     must_sleep(sends, unlocks_channel, c);
     CHECK_EQ(kc_chan_len(c), 1);
     kc_chan_release(c);
+}
+
+/* A busy machine makes looks rarer, never more frequent: so it is enough to see it once. */
+TEST(who_waits_for_a_lock_looks_several_times_while_its_holder_has_a_turn)
+{
+    kc_chan_t *channel = chan(sizeof(int), 1);
+    struct contender c = { .call = sends, .object = channel };
+    int64_t began, took;
+    pthread_t thread;
+    int windows = 0;
+
+    kc__spin_lock(&channel->lock);
+    CHECK_EQ(pthread_create(&thread, NULL, contends, &c), 0);
+    UNTIL(get(&c.tid) != 0);
+    UNTIL(sleeps_of(get(&c.tid)) > LOOKS); /* its sleeps are as long as they will ever be */
+    do {
+        long first = sleeps_of(get(&c.tid));
+
+        began = kc__os_now();
+        UNTIL(sleeps_of(get(&c.tid)) > first + LOOKS);
+        took = kc__os_now() - began;
+        if (++windows == WINDOWS)
+            FAIL("%d looks take %lld ns", LOOKS, (long long)took);
+    } while (took > LOOKS_TAKE);
+    kc__spin_unlock(&channel->lock);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(get(&c.done), 1);
+    kc_chan_release(channel);
 }
 
 /* ---- locks: the bit of a line --------------------------------------------------------------- */
