@@ -54,7 +54,7 @@ enum {
     KC_JOB_SUPERVISOR = 1, /* a child's failure cancels neither it nor its other children        */
     KC_JOB_DETACHED = 2,   /* nobody's child: of all above it only the scheduler's end cancels it
                               and waits                                                           */
-    KC_JOB_NOW = 4,      /* starts at once, on this thread; the caller goes on when it suspends */
+    KC_JOB_NOW = 4,      /* starts inside the launch, on the caller's thread: see kc_launch_job */
     KC_JOB_UNWIND = 8,   /* cancelled at a suspension point, the body is not resumed: its scopes
                               end and its cleanups run, and that is all                           */
     KC_JOB_MIGRATE = 16, /* for KC_WORKER: where it suspends it may be moved to another worker, the
@@ -110,16 +110,22 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
  * second no coroutine of the scheduler has run, no timer was set, no lease or promise was open, and
  * the main thread was in a call that waits.
  *
+ * With KC_JOB_NOW the job starts inside this call, on the caller's thread, and the call returns
+ * when it first suspends or ends. The caller must be in a job of the same scheduler, and the
+ * affinity must mean its thread: KC_WORKER (0, the default) does, whatever thread that is, the main
+ * one too; so do KC_HERE and the thread's own KC_MAIN or KC_WORKER_AT(i). It starts later, on that
+ * thread, if max_running of its scope is reached or there is no stack, and never if it is cancelled
+ * before.
+ *
  * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
  * Suspends: with KC_JOB_NOW, until the child suspends or ends; one of some hundreds also until all
  *          who are ready have had a turn.
  * Returns: 0: exactly one of fn and dispose will be called, in the new job and on its stack (if
  *          there is none: on the thread's own); dispose is shielded as cleanups are, and may not
- *          suspend; -EINVAL: no such place or
- *          flag, a negative time, KC_JOB_NOW for another thread; -EPERM: no parent, scheduler or
- *          current job; -ECANCELED: the parent is being cancelled; -ESHUTDOWN: it has ended, or
- *          is a closed group; -ENOMEM: no memory, or a stack that is larger than the address space
- *          or its limit (RLIMIT_AS).
+ *          suspend; -EINVAL: no such place or flag, a negative time, KC_JOB_NOW for another thread
+ *          or scheduler, or outside a job; -EPERM: no parent, scheduler or current job; -ECANCELED:
+ *          the parent is being cancelled; -ESHUTDOWN: it has ended, or is a closed group; -ENOMEM:
+ *          no memory, or a stack that is larger than the address space or its limit (RLIMIT_AS).
  * Owns: *out is one reference.
  */
 KC_API KC_WARN_UNUSED int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts,
@@ -504,6 +510,9 @@ KC_API void kc_set_payload(void *payload);
  * inside that release; or if another value is set, at once. Setting the same value again changes
  * what disposes of it; kc_set_payload of it: nothing does. If the value or dispose is NULL this is
  * kc_set_payload.
+ *
+ * Such a value is for one taker. All who await it get the same pointer, and from the first on it is
+ * theirs and dispose is not called any more: which one of several frees it is up to the program.
  *
  * Without memory the value is disposed of at once, and the job fails with -ENOMEM.
  *

@@ -55,8 +55,10 @@ KC_API void kc_metrics(kc_sched_t *s, kc_metrics_t *out);
  * JSON format of Chrome and Perfetto. Events: JOB_CREATE, JOB_STATE, JOB_CANCEL_REQ, JOB_FINALIZE,
  * JOB_CHILD_ATTACH, JOB_WAIT_REGISTER, JOB_WAIT_WAKE; jobs from create to end; what each thread
  * runs; arrows from a cancel or wake to where the job goes on. Jobs have their number (kc_job_id).
- * Lines are not in order of time, which readers do not mind. On the way they lie in an unlinked
- * file in the same folder, 32 bytes each; the memory in use does not grow with their number.
+ * Times are real ones (CLOCK_MONOTONIC), also in a scheduler with virtual time: an hour that was
+ * slept there takes none. Lines are not in order of time, which readers do not mind. On the way
+ * they lie in an unlinked file in the same folder, 32 bytes each; the memory in use does not grow
+ * with their number.
  *
  * Context: anywhere, while s is there.  Suspends: no; writes to files.
  * Returns: 0; -EINVAL: a NULL; -EALREADY: s is traced; -ENOMEM; why path cannot be written.
