@@ -59,24 +59,6 @@ enum { RED_ZONE = 128 };
 
 /* ---- bad use ------------------------------------------------------------------------------- */
 
-void kc__usage(const char *call, const char *what)
-{
-    const kcoro_t *co = kc__thread()->current, *body = co;
-
-    KC_ASSERT(co); /* a thread without a structure has one, too */
-    while (body && !(kc_load_relaxed(&body->block.flags) & KC_CORO_TASK))
-        body = body->resumer;
-    if (body == co)
-        kc__die("%s: %s, in job %llu \"%s\"", call, what, (unsigned long long)co->id, co->name);
-    if (body)
-        kc__die("%s: %s, in coroutine %llu \"%s\" of job %llu \"%s\"", call, what,
-                (unsigned long long)co->id, co->name, (unsigned long long)body->id, body->name);
-    if (co->stack)
-        kc__die("%s: %s, in coroutine %llu \"%s\"", call, what, (unsigned long long)co->id,
-                co->name);
-    kc__die("%s: %s, outside coroutines", call, what);
-}
-
 static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
 {
     if (!co)

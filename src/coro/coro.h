@@ -156,6 +156,12 @@ void kc__coro_end_park(kcoro_t *co);
 /* Runs and removes all cleanups, newest first, those included that they add. */
 void kc__defer_run(kcoro_t *co);
 
+/* usage.c: what a line for people calls co: job 3 "reader", or coroutine 5 if it has no name. */
+typedef struct kc_label {
+    char text[80];
+} kc_label_t;
+kc_label_t kc__coro_label(const kcoro_t *co);
+
 /* Bad use: prints the call, what is wrong, the rule and the caller's coroutine; aborts. */
 _Noreturn KC_COLD void kc__usage(const char *call, const char *what);
 

@@ -58,9 +58,9 @@ static void report(const kcoro_t *co)
 
     p = put_text(p, end, body ? "job " : "coroutine "); /* which have one number */
     p = put_number(p, end, co->id);
-    p = put_text(p, end, " \"");
+    p = put_text(p, end, co->name[0] ? " \"" : "");
     p = put_text(p, end, co->name);
-    p = put_text(p, end, "\": its stack of ");
+    p = put_text(p, end, co->name[0] ? "\": its stack of " : ": its stack of ");
     p = put_number(p, end, kc__stack_size(co->stack));
     p = put_text(p, end, " bytes is used up (rule C7)");
     *p++ = '\n';

@@ -68,8 +68,7 @@ static void thread_end(void *arg)
     kc_thread_t *t = arg;
 
     if (t->current != t->root)
-        kc__die("a thread ended inside coroutine %llu \"%s\" (rule C4)",
-                (unsigned long long)t->current->id, t->current->name);
+        kc__die("a thread ended inside %s (rule C4)", kc__coro_label(t->current).text);
     if (t->worker && !t->ends) {
         t->ends = true; /* another destructor may destroy it yet: we come again after them */
         if (pthread_setspecific(key, t) == 0)

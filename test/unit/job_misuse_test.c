@@ -143,6 +143,11 @@ TEST_ABORTS(the_abort_names_the_job, "careless")
     run_named(leaves_a_scope_open, "careless");
 }
 
+TEST_ABORTS(the_abort_names_a_job_without_a_name_by_its_number, ", in job 3\n")
+{
+    run_named(leaves_a_scope_open, NULL);
+}
+
 static int releases_twice(void *arg UNUSED)
 {
     count_t n = 0;

@@ -70,6 +70,17 @@ TEST_ABORTS(destroying_oneself_aborts_and_names_the_coroutine,
     resume(kcoro_create(body_destroys_itself, NULL, 0));
 }
 
+static void body_without_a_name_destroys_itself(void *arg)
+{
+    (void)arg;
+    kcoro_destroy(kcoro_current());
+}
+
+TEST_ABORTS(a_coroutine_without_a_name_is_named_by_its_number, ", in coroutine 1\n")
+{
+    resume(kcoro_create(body_without_a_name_destroys_itself, NULL, 0));
+}
+
 static void body_destroys_arg(void *arg)
 {
     kcoro_destroy(*(kcoro_t **)arg);

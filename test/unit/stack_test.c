@@ -368,6 +368,16 @@ TEST_DIES(overflow_is_reported_in_debug_mode, SIGSEGV,
     overflow_in(kcoro_create(body_overflow, &sink, 0));
 }
 
+TEST_DIES(overflow_of_a_coroutine_without_a_name_is_reported, SIGSEGV,
+          "stack overflow in coroutine 1: its stack of 65536 bytes")
+{
+    int sink;
+
+    skip_overflow_report();
+    setenv("KCORO_DEBUG", "1", 1);
+    (void)!kcoro_resume(kcoro_create(body_overflow, &sink, 0));
+}
+
 TEST_DIES(overflow_is_reported_when_asked_for, SIGSEGV,
           "stack overflow in coroutine 1 \"deep\": its stack of 131072 bytes")
 {
