@@ -3,7 +3,8 @@
  * base.h - assertions, attributes and the small arithmetic that every layer uses.
  *
  * Three kinds of check, by whose fault a failure is:
- *   KC_USAGE   the caller's: one line that names the call and the rule of the contract, then abort.
+ *   kc__usage  the caller's: one line that names the call and the rule (KC_RULE), then abort. It is
+ *              in coro/usage.c.
  *   KC_ASSERT  ours, O(1): always on.
  *   KC_CHECK   ours, O(n): debug builds only.
  */
@@ -24,6 +25,9 @@
 #define KC_INLINE static inline __attribute__((always_inline))
 #define KC_HIDDEN                                                                                 \
     __attribute__((visibility("hidden"))) /* of data: it is reached without a table */
+
+/* How a line for people cites a rule. */
+#define KC_RULE(id) "(rule " id ", docs/rules.md)"
 
 /* Prints "kcoro: " and the formatted line to stderr in one write, then aborts. */
 _Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(printf, 1, 2)));

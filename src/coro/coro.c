@@ -62,10 +62,10 @@ enum { RED_ZONE = 128 };
 static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
 {
     if (!co)
-        kc__usage(call, "the coroutine is NULL (rule C8)");
+        kc__usage(call, "the coroutine is NULL " KC_RULE("C8"));
     if (kc__block_is_free(co))
-        kc__usage(call, "the coroutine has been freed (rule C8)");
-    kc__usage(call, "the pointer is not a coroutine (rule C8)");
+        kc__usage(call, "the coroutine has been freed " KC_RULE("C8"));
+    kc__usage(call, "the pointer is not a coroutine " KC_RULE("C8"));
 }
 
 /* R3. Casts const away: a control block is never in read-only memory. */
@@ -435,9 +435,9 @@ static KC_COLD _Noreturn void cannot_leave(const char *call)
     kc_thread_t *t = kc__thread();
 
     if (t->current == t->root)
-        kc__usage(call, t->has_main ? "the main coroutine has no resumer (rule C2)"
-                                    : "called outside a coroutine (rule C2)");
-    kc__usage(call, "a cleanup run by kcoro_destroy may not suspend (rule C6)");
+        kc__usage(call, t->has_main ? "the main coroutine has no resumer " KC_RULE("C2")
+                                    : "called outside a coroutine " KC_RULE("C2"));
+    kc__usage(call, "a cleanup run by kcoro_destroy may not suspend " KC_RULE("C6"));
 }
 
 void kcoro_yield(void)
@@ -635,17 +635,17 @@ static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
 
     kc__tsan_acquire(co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)
-        kc__usage(call, "a main coroutine lives as long as its thread (rule C2)");
+        kc__usage(call, "a main coroutine lives as long as its thread " KC_RULE("C2"));
     if (state == KCORO_CREATED || state == KCORO_FINISHED)
         return state;
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
-        kc__usage(call, "the coroutine belongs to a scheduler (rule C10)");
+        kc__usage(call, "the coroutine belongs to a scheduler " KC_RULE("C10"));
     if (kc_load_relaxed(&co->owner) != t->serial)
-        kc__usage(call, "a started coroutine belongs to another thread (rule C6)");
+        kc__usage(call, "a started coroutine belongs to another thread " KC_RULE("C6"));
     if (state == KCORO_RUNNING)
-        kc__usage(call, "a coroutine cannot destroy itself (rule C2)");
+        kc__usage(call, "a coroutine cannot destroy itself " KC_RULE("C2"));
     if (state == KC_CORO_CALLING)
-        kc__usage(call, "the coroutine is a resumer of the caller (rule C6)");
+        kc__usage(call, "the coroutine is a resumer of the caller " KC_RULE("C6"));
     return state;
 }
 
@@ -683,7 +683,7 @@ kcoro_t *kcoro_retain(kcoro_t *co)
     uint32_t before = kc_add_relaxed(&live("kcoro_retain", co)->refs, 1);
 
     if (kc_unlikely(before == 0 || before == UINT32_MAX))
-        kc__usage("kcoro_retain", "the count of references is out of range (rule C6)");
+        kc__usage("kcoro_retain", "the count of references is out of range " KC_RULE("C6"));
     return co;
 }
 
@@ -694,7 +694,7 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
     if (kc_load_acquire(&co->refs) != 1) {              /* C6 */
         uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* C6 */
         if (kc_unlikely(before == 0))
-            kc__usage(call, "released more often than retained (rule C6)");
+            kc__usage(call, "released more often than retained " KC_RULE("C6"));
         if (before > 1)
             return;
         kc_store_relaxed(&co->refs,
@@ -773,7 +773,7 @@ void kcoro_destroy(kcoro_t *co)
 
     kc_thread_t *t = thread_to_free_on("kcoro_destroy");
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_DESTROYED))
-        kc__usage("kcoro_destroy", "destroyed twice (rule C6)");
+        kc__usage("kcoro_destroy", "destroyed twice " KC_RULE("C6"));
     uint32_t state = check_end("kcoro_destroy", t, co);
     kc_store_relaxed(&co->block.flags, kc_load_relaxed(&co->block.flags) | KC_CORO_DESTROYED);
     if (co->stack)

@@ -65,7 +65,7 @@ void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg)
     kcoro_t *co = body();
 
     if (!c || !fn)
-        kc__usage("kc_cleanup_push", "the cleanup or its function is NULL (rule J16)");
+        kc__usage("kc_cleanup_push", "the cleanup or its function is NULL " KC_RULE("J16"));
     c->where = co;
     c->fn = fn;
     c->arg = arg;
@@ -93,13 +93,13 @@ static bool take_off(kcoro_t *co, kc_cleanup_t *c)
 void kc_cleanup_pop(kc_cleanup_t *c)
 {
     if (!c)
-        kc__usage("kc_cleanup_pop", "the cleanup is NULL (rule J16)");
+        kc__usage("kc_cleanup_pop", "the cleanup is NULL " KC_RULE("J16"));
     kcoro_t *co = body();
     if (!take_off(co, c))
         kc__usage("KC_CLEANUP",
                   "its block ends, but it was never reached: look for a goto or switch "
                   "that jumps over it into its block; or it was reached in another "
-                  "coroutine (rule J16)");
+                  "coroutine " KC_RULE("J16"));
     if (co && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         kc__coro_host.cleanup(co, c->fn, c->arg);
     else

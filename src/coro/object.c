@@ -12,9 +12,9 @@
 void kc__object_not_live(const char *call, const char *kind, const char *rule, const void *handle)
 {
     char line[128];
-    const char *what = !handle                     ? "the %s is NULL (rule %s)"
-                       : kc__block_is_free(handle) ? "the %s has been freed (rule %s)"
-                                                   : "the pointer is not a %s (rule %s)";
+    const char *what = !handle                     ? "the %s is NULL " KC_RULE("%s")
+                       : kc__block_is_free(handle) ? "the %s has been freed " KC_RULE("%s")
+                                                   : "the pointer is not a %s " KC_RULE("%s");
 
     snprintf(line, sizeof line, what, kind, rule);
     kc__usage(call, line);

@@ -62,7 +62,7 @@ static void report(const kcoro_t *co)
     p = put_text(p, end, co->name);
     p = put_text(p, end, co->name[0] ? "\": its stack of " : ": its stack of ");
     p = put_number(p, end, kc__stack_size(co->stack));
-    p = put_text(p, end, " bytes is used up (rule C7)");
+    p = put_text(p, end, " bytes is used up " KC_RULE("C7"));
     *p++ = '\n';
     if (write(STDERR_FILENO, line, (size_t)(p - line)) < 0) {
         /* Nothing is left to tell it to. */

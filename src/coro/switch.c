@@ -26,5 +26,5 @@ void kc__switch_tune(void)
 
 void kc__switch_returned(void)
 {
-    kc__die("a coroutine's entry has returned past its trampoline (rule C2)");
+    kc__die("a coroutine's entry has returned past its trampoline " KC_RULE("C2"));
 }

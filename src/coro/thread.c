@@ -68,15 +68,15 @@ static void thread_end(void *arg)
     kc_thread_t *t = arg;
 
     if (t->current != t->root)
-        kc__die("a thread ended inside %s (rule C4)", kc__coro_label(t->current).text);
+        kc__die("a thread ended inside %s " KC_RULE("C4"), kc__coro_label(t->current).text);
     if (t->worker && !t->ends) {
         t->ends = true; /* another destructor may destroy it yet: we come again after them */
         if (pthread_setspecific(key, t) == 0)
             return;
     }
     if (t->worker)
-        kc__die("a thread ended that has made a scheduler: kc_sched_destroy was not called "
-                "(rule S10)");
+        kc__die("a thread ended that has made a scheduler: "
+                "kc_sched_destroy was not called " KC_RULE("S10"));
     kc__thread_self = &nobody;
     thread_free(t);
 }

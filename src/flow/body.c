@@ -282,9 +282,9 @@ static void run_deferred(kc_cleanup_t *c)
 static void check_closed(kc_job_t *j, kcoro_t *co, uint32_t shields)
 {
     if (co->task != &j->task)
-        kc__usage("end of a body", "a scope is still open (rule J25)");
+        kc__usage("end of a body", "a scope is still open " KC_RULE("J25"));
     if (j->shields != shields)
-        kc__usage("end of a body", "a shield is still open (rule J25)");
+        kc__usage("end of a body", "a shield is still open " KC_RULE("J25"));
 }
 
 KC_AFTER_SWITCH void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
@@ -380,7 +380,8 @@ static KC_NOINLINE void check_held(const kc_job_t *j, const kcoro_t *co)
     if (count == 0 || count == KC_HELD_MANY)
         return;
     bool known = kc__text_add_held(&names, co);
-    kc__text_add(&line, "it still holds a lock (rule Y3)%s%s", known ? ": " : "", names.text);
+    kc__text_add(&line, "it still holds a lock " KC_RULE("Y3") "%s%s", known ? ": " : "",
+                 names.text);
     kc__usage("end of a body", line.text);
 }
 

@@ -116,7 +116,7 @@ void kc_broadcast_close_with(kc_broadcast_t *b, int cause)
 {
     check(b, "kc_broadcast_close_with");
     if (cause >= 0)
-        kc__usage("kc_broadcast_close_with", "the cause is not negative (rule H5)");
+        kc__usage("kc_broadcast_close_with", "the cause is not negative " KC_RULE("H5"));
     close_with(b, cause);
 }
 
@@ -151,7 +151,7 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
 
 static _Noreturn KC_COLD void given_up(const char *call)
 {
-    kc__usage(call, "a copy of a subscription that was given up (rule J32)");
+    kc__usage(call, "a copy of a subscription that was given up " KC_RULE("J32"));
 }
 
 void kc_unsubscribe(kc_subscription_t *sub)

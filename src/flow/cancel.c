@@ -645,7 +645,7 @@ void kc_shield_begin_nocancel(void)
     kc_job_t *j = kc__job_current();
 
     if (!j)
-        kc__usage("kc_shield_begin_nocancel", "there is no current job (rule J30)");
+        kc__usage("kc_shield_begin_nocancel", "there is no current job " KC_RULE("J30"));
     kc__job_shield(j);
 }
 
@@ -654,7 +654,7 @@ void kc_shield_end(void)
     kc_job_t *j = kc__job_current();
 
     if (!j || j->shields == 0)
-        kc__usage("kc_shield_end", "no shield is open in the current job (rule J12)");
+        kc__usage("kc_shield_end", "no shield is open in the current job " KC_RULE("J12"));
     kc__job_unshield(j);
 }
 
@@ -704,6 +704,6 @@ bool kc_cancel_current(int reason)
     kc_job_t *j = kc__job_current();
 
     if (!j)
-        kc__usage("kc_cancel_current", "there is no current job (rule J0)");
+        kc__usage("kc_cancel_current", "there is no current job " KC_RULE("J0"));
     return kc_job_cancel(j, reason);
 }

@@ -552,7 +552,7 @@ void kc_chan_close_with(kc_chan_t *c, int cause)
 {
     kc__chan_check(c, "kc_chan_close_with");
     if (cause >= 0)
-        kc__usage("kc_chan_close_with", "the cause is not negative (rule H5)");
+        kc__usage("kc_chan_close_with", "the cause is not negative " KC_RULE("H5"));
     close_with(c, cause);
 }
 

@@ -305,7 +305,7 @@ static void report(search_t *s, const char *what_then)
     }
     at->todo = to;
     flockfile(stderr);
-    fprintf(stderr, "kcoro: deadlock: %zu job%s in a cycle%s (rule E4)\n", count,
+    fprintf(stderr, "kcoro: deadlock: %zu job%s in a cycle%s " KC_RULE("E4") "\n", count,
             count == 1 ? " waits" : "s wait", what_then);
     at = s->start;
     do
@@ -333,7 +333,7 @@ static bool look(entry_t *e, kc_wait_t *w)
     kc__unlock(&table.lock);
     if (found && firm && e->kind != KC_WAIT_JOIN)
         kc__usage(e->kind == KC_WAIT_ONCE ? "kc_once" : "kc_mutex_lock_nocancel",
-                  "a deadlock that it cannot return (rule E4)");
+                  "a deadlock that it cannot return " KC_RULE("E4"));
     return found && !firm;
 }
 

@@ -117,9 +117,9 @@ void kc_set_message(const char *fmt, ...)
     va_list args;
 
     if (!co)
-        kc__usage("kc_set_message", "there is no current job (rule J36)");
+        kc__usage("kc_set_message", "there is no current job " KC_RULE("J36"));
     if (!fmt)
-        kc__usage("kc_set_message", "the format is NULL (rule J36)");
+        kc__usage("kc_set_message", "the format is NULL " KC_RULE("J36"));
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
@@ -157,9 +157,9 @@ bool kc_fail_current(int code)
     kc_job_t *j = kc__job_current();
 
     if (!j)
-        kc__usage("kc_fail_current", "there is no current job (rule J33)");
+        kc__usage("kc_fail_current", "there is no current job " KC_RULE("J33"));
     if (code == 0 || code == -ECANCELED)
-        kc__usage("kc_fail_current", "the code is no failure (rule J33)");
+        kc__usage("kc_fail_current", "the code is no failure " KC_RULE("J33"));
     kc__sched_check_process(kc__job_sched(j));
     return kc__job_fail_running(j, code);
 }

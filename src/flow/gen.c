@@ -20,7 +20,7 @@ static void run(void *arg)
 static void check(const char *call, const kc_gen_t *g)
 {
     if (kc_load_relaxed(&g->co->block.magic) != KC_CORO_MAGIC || g->co->id != g->id)
-        kc__usage(call, "a copy of a generator that was ended (rule J32)");
+        kc__usage(call, "a copy of a generator that was ended " KC_RULE("J32"));
 }
 
 int kc_gen_start(kc_gen_t *g, int (*fn)(kc_gen_t *g, void *arg), void *arg, size_t stack_size)
@@ -41,7 +41,8 @@ bool kc_gen_next(kc_gen_t *g, void **value)
     if (kcoro_state(g->co) == KCORO_FINISHED)
         return false;
     if (kcoro_resume(g->co) != 0)
-        kc__usage("kc_gen_next", "the generator runs, or belongs to another thread (rule C2)");
+        kc__usage("kc_gen_next",
+                  "the generator runs, or belongs to another thread " KC_RULE("C2"));
     if (kcoro_state(g->co) == KCORO_FINISHED)
         return false;
     if (value)

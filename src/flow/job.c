@@ -168,7 +168,7 @@ static KC_NOINLINE void unref_promise(kc_job_t *j)
 
 static _Noreturn KC_COLD void unref_too_often(void)
 {
-    kc__usage("kc_job_release", "released more often than retained (rule J18)");
+    kc__usage("kc_job_release", "released more often than retained " KC_RULE("J18"));
 }
 
 void kc__job_unref(kc_job_t *j)

@@ -15,10 +15,10 @@ kc_job_t *kc_job_current(void)
 void kc__job_not_live(const char *call, const void *handle)
 {
     if (!handle)
-        kc__usage(call, "the job is NULL (rule J18)");
+        kc__usage(call, "the job is NULL " KC_RULE("J18"));
     if (kc__block_is_free(handle))
-        kc__usage(call, "the job has been freed (rule J18)");
-    kc__usage(call, "the pointer is not a job (rule J18)");
+        kc__usage(call, "the job has been freed " KC_RULE("J18"));
+    kc__usage(call, "the pointer is not a job " KC_RULE("J18"));
 }
 
 kc_job_t *kc_job_retain(kc_job_t *j)

@@ -168,7 +168,7 @@ void kc_set_payload(void *payload)
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
 
     if (!co)
-        kc__usage("kc_set_payload", "there is no current job (rule D4)");
+        kc__usage("kc_set_payload", "there is no current job " KC_RULE("D4"));
     kc_job_t *j = kc__job_of(co->task);
     bool lost = false; /* a cleanup asks after a failure: nobody gets it */
     if (kc_unlikely(kc__job_flags(j) & (KC_JOB_SCOPE | KC_JOB_CODED))) {

@@ -129,7 +129,7 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
     if (!co || t->worker->sched != s)
         return -EINVAL;
     if (kc__signal_in_handler())
-        kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose (rule G6)");
+        kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose " KC_RULE("G6"));
     kc_affinity_t here = KC_HERE;
     (void)kc__sched_find(s, &here);
     if (*where != KC_WORKER && *where != here)
@@ -470,7 +470,7 @@ void kc_lease_release(kc_lease_t *lease)
     if (!j)
         return;
     if (!kc__stub_put(lease->stub, KC_LEASE_MAGIC, lease->number))
-        kc__usage("kc_lease_release", "a copy of a lease that was released (rule J32)");
+        kc__usage("kc_lease_release", "a copy of a lease that was released " KC_RULE("J32"));
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);
     kc__job_release_there(j); /* handlers of what ends, or hears of it, are not run here (J14) */

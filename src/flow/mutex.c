@@ -148,7 +148,7 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
         w.owner = self;
         kc__wait_begin_firm(&w.wait, KC_WAIT_MUTEX, m);
         if (lock_slowly(l, &w, KC_FOREVER) != 0)
-            kc__usage("kc_mutex_lock_nocancel", "the caller owns it already (rule Y3)");
+            kc__usage("kc_mutex_lock_nocancel", "the caller owns it already " KC_RULE("Y3"));
     }
     kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
 }
@@ -219,7 +219,7 @@ void kc_mutex_unlock(kc_mutex_t *m)
     uint64_t self = kc__owner_self(t, co);
 
     if (kc_unlikely(!owned(l, self)))
-        kc__usage("kc_mutex_unlock", "the caller does not own it (rule Y3)");
+        kc__usage("kc_mutex_unlock", "the caller does not own it " KC_RULE("Y3"));
     unlock(l, self, co);
 }
 
@@ -241,7 +241,7 @@ KC_INLINE int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
     if (!c || !m)
         return -EINVAL;
     if (!owned((kc_line_t *)m, self))
-        kc__usage("kc_cond_wait", "the caller does not own the mutex (rule Y3)");
+        kc__usage("kc_cond_wait", "the caller does not own the mutex " KC_RULE("Y3"));
     int rc = kc__wait_begin(&w, KC_WAIT_COND, c);
     if (rc < 0)
         return rc;

@@ -344,7 +344,7 @@ void kc_forbid_signal(void)
     kc_job_t *own = co ? kc__job_own(co) : NULL;
 
     if (!own)
-        kc__usage("kc_forbid_signal", "there is no current job (rule J24)");
+        kc__usage("kc_forbid_signal", "there is no current job " KC_RULE("J24"));
     uint64_t word = kc__job_lock(own);
     bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
     kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));

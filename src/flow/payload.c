@@ -31,7 +31,7 @@ void kc_set_payload_with(void *payload, void (*fn)(void *payload))
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
 
     if (!co)
-        kc__usage("kc_set_payload_with", "there is no current job (rule D4)");
+        kc__usage("kc_set_payload_with", "there is no current job " KC_RULE("D4"));
     if (!fn || !payload) {
         kc_set_payload(payload);
         return;

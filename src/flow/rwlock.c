@@ -175,10 +175,10 @@ void kc_rwlock_rdunlock(kc_rwlock_t *lock)
     uint64_t seen = kc__line_settled(l);
 
     if (kc_unlikely(co && kc__held_count(&kc__job_own(co)->task) == 0))
-        kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read (rule Y3)");
+        kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read " KC_RULE("Y3"));
     for (;;) {
         if ((seen & WRITER) || seen < ONE_READER)
-            kc__usage("kc_rwlock_rdunlock", "nobody has it to read (rule Y3)");
+            kc__usage("kc_rwlock_rdunlock", "nobody has it to read " KC_RULE("Y3"));
         if ((seen & KC_LINE_WAITS) && seen < 2 * ONE_READER) {
             unlock_and_wake(l, kc__line_lock(l) - ONE_READER);
             break;
@@ -198,7 +198,7 @@ void kc_rwlock_wrunlock(kc_rwlock_t *lock)
     uint64_t self = kc__owner_self(t, co), seen = self | WRITER;
 
     if (kc_unlikely(!writes(kc_load_relaxed(&l->word), self)))
-        kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write (rule Y3)");
+        kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write " KC_RULE("Y3"));
     if (kc_likely(kc__line_step(l, &seen, 0))) {
         kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
         return;

@@ -14,7 +14,7 @@
 void kc__scope_mark(void *arg)
 {
     (void)arg; /* reached only when a coroutine inside a body ends and has left its scope open */
-    kc__usage("end of a coroutine", "a scope is still open (rule J25)");
+    kc__usage("end of a coroutine", "a scope is still open " KC_RULE("J25"));
 }
 
 static void push_mark(kc_scope_t *s, kcoro_t *in)
@@ -34,7 +34,7 @@ static void remove_mark(kc_scope_t *s)
     while (*link && *link != &s->mark)
         link = &(*link)->next;
     if (!*link)
-        kc__usage("kc_scope_end", "the scope was opened by another coroutine (rule J25)");
+        kc__usage("kc_scope_end", "the scope was opened by another coroutine " KC_RULE("J25"));
     *link = s->mark.next;
 }
 
@@ -87,7 +87,7 @@ KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc, bool *un
     kc_job_t *j = s->job;
 
     if (j->shields > 0)
-        kc__usage("kc_scope_end", "a shield is still open in the scope (rule J25)");
+        kc__usage("kc_scope_end", "a shield is still open in the scope " KC_RULE("J25"));
     kc_job_t *parent = j->parent;
     kc__job_settle(j, rc);
     do { /* until nobody has launched into it meanwhile: then it ends here */
@@ -111,7 +111,8 @@ static kcoro_t *innermost(kc_scope_t *s)
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
 
     if (!s->job || !co || co->task != &s->job->task)
-        kc__usage("kc_scope_end", "it is not the innermost open scope of the caller (rule J25)");
+        kc__usage("kc_scope_end",
+                  "it is not the innermost open scope of the caller " KC_RULE("J25"));
     return co;
 }
 
@@ -128,7 +129,7 @@ KC_AFTER_SWITCH int kc_scope_end(kc_scope_t *s)
 kc_job_t *kc_scope_job(kc_scope_t *s)
 {
     if (!s || !s->job)
-        kc__usage("kc_scope_job", "the scope is not open (rule J0)");
+        kc__usage("kc_scope_job", "the scope is not open " KC_RULE("J0"));
     return s->job;
 }
 

@@ -85,9 +85,9 @@ static void wait_for_runs(kc_signal_t *s, const kc_slot_t *slot, kc_sigset_t bit
 static kc_signal_t *bound(const char *call, const kc_slot_t *slot)
 {
     if (!slot)
-        kc__usage(call, "the slot is NULL (rule G4)");
+        kc__usage(call, "the slot is NULL " KC_RULE("G4"));
     if (!slot->signal)
-        kc__usage(call, "the slot is not bound (rule G4)");
+        kc__usage(call, "the slot is not bound " KC_RULE("G4"));
     return kc__signal_live(call, slot->signal);
 }
 
@@ -161,7 +161,7 @@ static void free_parts(struct kc_slot_handler *heap, struct kc_slot_chain *chain
 void kc_slot_unbind(kc_slot_t *slot)
 {
     if (!slot)
-        kc__usage("kc_slot_unbind", "the slot is NULL (rule G4)");
+        kc__usage("kc_slot_unbind", "the slot is NULL " KC_RULE("G4"));
     if (!slot->signal)
         return;
     kc_signal_t *s = kc__signal_live("kc_slot_unbind", slot->signal);
@@ -237,9 +237,9 @@ bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_fn_t fn, void *arg)
         return false;
     bound("kc_slot_on", slot);
     if (bit == 0 || (bit & (bit - 1)) != 0)
-        kc__usage("kc_slot_on", "a handler is for exactly one bit (rule G2)");
+        kc__usage("kc_slot_on", "a handler is for exactly one bit " KC_RULE("G2"));
     if (!fn)
-        kc__usage("kc_slot_on", "the handler is NULL (rule G2)");
+        kc__usage("kc_slot_on", "the handler is NULL " KC_RULE("G2"));
     while (!set_handler(slot, &want, &spare, &ok)) {
         spare = kc__alloc(sizeof *spare);
         if (!spare)
@@ -284,7 +284,7 @@ void kc_slot_filter_push(kc_slot_t *slot, kc_slot_filter_t *guard, kc_sigset_t f
     kc_signal_t *s = bound("kc_slot_filter_push", slot);
 
     if (!guard)
-        kc__usage("kc_slot_filter_push", "the guard is NULL (rule G2)");
+        kc__usage("kc_slot_filter_push", "the guard is NULL " KC_RULE("G2"));
     kc__lock(&s->lock);
     *guard = (kc_slot_filter_t){ slot->filters, slot->filter };
     slot->filters = guard;
@@ -295,12 +295,12 @@ void kc_slot_filter_push(kc_slot_t *slot, kc_slot_filter_t *guard, kc_sigset_t f
 void kc_slot_filter_pop(kc_slot_t *slot, kc_slot_filter_t *guard)
 {
     if (!slot)
-        kc__usage("kc_slot_filter_pop", "the slot is NULL (rule G4)");
+        kc__usage("kc_slot_filter_pop", "the slot is NULL " KC_RULE("G4"));
     if (!slot->signal)
         return;
     kc_signal_t *s = kc__signal_live("kc_slot_filter_pop", slot->signal);
     if (!guard || slot->filters != guard)
-        kc__usage("kc_slot_filter_pop", "the guard is not the slot's innermost (rule G2)");
+        kc__usage("kc_slot_filter_pop", "the guard is not the slot's innermost " KC_RULE("G2"));
     kc__lock(&s->lock);
     slot->filters = guard->outer;
     slot->filter = guard->before;

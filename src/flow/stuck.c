@@ -163,7 +163,7 @@ void kc__stuck_report(kc_sched_t *s)
     report_t r = { .sched = s };
 
     flockfile(stderr);
-    fprintf(stderr, "kcoro: deadlock: all jobs%s%s%s wait for ever (rule S11)\n",
+    fprintf(stderr, "kcoro: deadlock: all jobs%s%s%s wait for ever " KC_RULE("S11") "\n",
             s->name[0] ? " of scheduler \"" : "", s->name, s->name[0] ? "\"" : "");
     kc__roots_each(s, print, &r);
     funlockfile(stderr);

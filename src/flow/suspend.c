@@ -83,13 +83,13 @@ static void call(struct waker *k, void (*fn)(kc_waker_t *w, void *arg))
 
 static _Noreturn KC_COLD void used_before(void)
 {
-    kc__usage("kc_wake", "the waker was used before, or is none (rule J34)");
+    kc__usage("kc_wake", "the waker was used before, or is none " KC_RULE("J34"));
 }
 
 static struct waker *live(const kc_waker_t *waker)
 {
     if (!waker)
-        kc__usage("kc_wake", "the waker is NULL (rule J34)");
+        kc__usage("kc_wake", "the waker is NULL " KC_RULE("J34"));
     kc_handle_t *h = kc__handle_find(waker, KC_WAKER_MAGIC);
     if (!h)
         used_before();

@@ -137,7 +137,7 @@ static bool count_down(kc_line_t *l, const char *call)
 
     for (;;) {
         if (kc_unlikely(seen < ONE))
-            kc__usage(call, "the latch is at zero already (rule Y3)");
+            kc__usage(call, "the latch is at zero already " KC_RULE("Y3"));
         if ((seen & KC_LINE_WAITS) && seen < 2 * ONE) {
             uint64_t own = kc__line_lock(l);
             if (own == ONE) { /* only who waits may have come or gone */
@@ -283,7 +283,7 @@ void kc_once(kc_once_t *o, void (*fn)(void *), void *arg)
     } else if (own & DONE) {
         kc__line_unlock(l, own);
     } else if ((own & ~KC_OWNER_BITS) == self) {
-        kc__usage("kc_once", "called by its own function (rule Y5)");
+        kc__usage("kc_once", "called by its own function " KC_RULE("Y5"));
     } else {
         kc__wait_begin_firm(&w, KC_WAIT_ONCE, o);
         (void)kc__line_wait(l, own, &w, KC_FOREVER);

@@ -79,7 +79,7 @@ const char *kc__wait_call(kc_wait_kind_t kind)
 void kc__wait_check_more(const char *call)
 {
     if (kc__signal_in_handler())
-        kc__usage(call, "waits inside a handler or dispose (rule G6)");
+        kc__usage(call, "waits inside a handler or dispose " KC_RULE("G6"));
 }
 
 /* ---- who waits ------------------------------------------------------------------------------ */
@@ -122,7 +122,8 @@ static void check_cleanup(kc_wait_kind_t kind)
     while (last->resumer)
         last = last->resumer;
     if (t->worker && last != t->root)
-        kc__usage(kc__wait_call(kind), "a cleanup run by kcoro_destroy may not suspend (rule C6)");
+        kc__usage(kc__wait_call(kind),
+                  "a cleanup run by kcoro_destroy may not suspend " KC_RULE("C6"));
 }
 
 int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)

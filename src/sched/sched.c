@@ -244,12 +244,13 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
 
 void kc__sched_not_live(const char *call)
 {
-    kc__usage(call, "the scheduler has been destroyed, or is none (rule J32)");
+    kc__usage(call, "the scheduler has been destroyed, or is none " KC_RULE("J32"));
 }
 
 void kc__sched_forked(void)
 {
-    kc__usage("fork", "a child of a process with schedulers may only exec or _exit (rule O10)");
+    kc__usage("fork",
+              "a child of a process with schedulers may only exec or _exit " KC_RULE("O10"));
 }
 
 /* One scheduler more is about to come, or, by 1, has come. In a child of a process that had some
@@ -621,7 +622,7 @@ int kc_sched_fd(kc_sched_t *s)
 void kc_sched_stop(kc_sched_t *s)
 {
     if (!s)
-        kc__usage("kc_sched_stop", "the scheduler is NULL (rule S8)");
+        kc__usage("kc_sched_stop", "the scheduler is NULL " KC_RULE("S8"));
     kc__sched_check("kc_sched_stop", s);
     kc__sched_check_process(s);
     kc__tsan_release(&s->stop);

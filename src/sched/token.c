@@ -439,7 +439,7 @@ static void check(const char *call, const kc_token_t *t)
     if (!kc__object_is(t, KC_TOKEN_MAGIC))
         kc__object_not_live(call, "token", "J32", t);
     if (kc_load_relaxed(&t->state) & RELEASED)
-        kc__usage(call, "the token has been released (rule J32)");
+        kc__usage(call, "the token has been released " KC_RULE("J32"));
 }
 
 /* The user gives the handle up; of two who do so at a time one aborts. */
@@ -448,7 +448,7 @@ static void give_up(const char *call, kc_token_t *t)
     check(call, t);
     uint32_t before;
     if (!set_unless(t, RELEASED, RELEASED, &before))
-        kc__usage(call, "the token has been released (rule J32)");
+        kc__usage(call, "the token has been released " KC_RULE("J32"));
 }
 
 static bool cancel(kc_token_t *t)

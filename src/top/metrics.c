@@ -40,8 +40,8 @@ static uint64_t difference(uint64_t more, uint64_t less)
 void kc_metrics(kc_sched_t *s, kc_metrics_t *out)
 {
     if (!s || !out)
-        kc__usage("kc_metrics", s ? "there is no place for the numbers (rule E1)"
-                                  : "the scheduler is NULL (rule E1)");
+        kc__usage("kc_metrics", s ? "there is no place for the numbers " KC_RULE("E1")
+                                  : "the scheduler is NULL " KC_RULE("E1"));
     kc__sched_check("kc_metrics", s);
     memset(out, 0, sizeof *out);
     out->jobs_completed = sum(s, KC_COUNT_COMPLETED);

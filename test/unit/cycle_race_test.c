@@ -98,7 +98,7 @@ static int two_firm(void *arg)
 }
 
 TEST_ABORTS(in_real_time_what_cannot_return_aborts,
-            "kc_mutex_lock_nocancel: a deadlock that it cannot return (rule E4), in job ")
+            "a deadlock that it cannot return (rule E4, docs/rules.md), in job ")
 {
     (void)!kc_run(two_firm, NULL,
                   &(kc_sched_opts_t){ .workers = 2, .flags = KC_SCHED_FIND_DEADLOCKS });

@@ -584,7 +584,7 @@ static int two_one_firm(void *arg)
 }
 
 TEST_ABORTS(a_lock_that_cannot_return_aborts_after_the_report,
-            "kc_mutex_lock_nocancel: a deadlock that it cannot return (rule E4)")
+            "kc_mutex_lock_nocancel: a deadlock that it cannot return (rule E4,")
 {
     (void)!kc_run(two_one_firm, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
 }
@@ -712,7 +712,7 @@ TEST(who_waits_for_a_channel_needs_nobody_and_is_reported_when_all_wait)
     CHECK_EQ(kc_chan_create(sizeof(int), 0, &chan), 0);
     CHECK_EQ(run_virtually(lock_around_a_channel), -EDEADLK);
     CHECK_EQ(reports(), 0);
-    REPORT_SAYS("wait for ever (rule S11)");
+    REPORT_SAYS("wait for ever (rule S11,");
     REPORT_SAYS(" waits for a mutex \"a\" at ");
     REPORT_SAYS(", owned by job ");
     kc_chan_release(chan);

@@ -190,7 +190,7 @@ static void body_suspends_with_a_yielder(void *arg)
 }
 
 TEST_ABORTS(a_cleanup_that_destroy_runs_may_not_yield,
-            "kcoro_yield: a cleanup run by kcoro_destroy may not suspend (rule C6)")
+            "kcoro_yield: a cleanup run by kcoro_destroy may not suspend (rule C6,")
 {
     run(body_suspends_with_a_yielder);
 }
@@ -209,7 +209,7 @@ static void body_suspends_with_a_parker(void *arg)
 }
 
 TEST_ABORTS(a_cleanup_that_destroy_runs_may_not_park,
-            "kcoro_park: a cleanup run by kcoro_destroy may not suspend (rule C6)")
+            "kcoro_park: a cleanup run by kcoro_destroy may not suspend (rule C6,")
 {
     run(body_suspends_with_a_parker);
 }

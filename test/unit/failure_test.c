@@ -634,7 +634,7 @@ static int fails_with_ecanceled(void *arg UNUSED)
     return fails_with(CODE(-ECANCELED));
 }
 
-TEST_ABORTS(kc_fail_current_with_0_aborts, "kc_fail_current: the code is no failure (rule J33)")
+TEST_ABORTS(kc_fail_current_with_0_aborts, "kc_fail_current: the code is no failure (rule J33,")
 {
     run_named(fails_with_0, "zero");
 }

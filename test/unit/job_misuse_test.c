@@ -133,7 +133,7 @@ static int leaves_a_scope_open(void *arg UNUSED)
     return kc_scope_begin(&s, NULL);
 }
 
-TEST_ABORTS(a_body_that_leaves_a_scope_open_aborts, "a scope is still open (rule J25)")
+TEST_ABORTS(a_body_that_leaves_a_scope_open_aborts, "a scope is still open (rule J25,")
 {
     run_named(leaves_a_scope_open, "careless");
 }
@@ -169,7 +169,7 @@ static int leaves_a_shield_open(void *arg UNUSED)
     return kc_shield_begin();
 }
 
-TEST_ABORTS(a_body_that_ends_inside_a_shield_aborts, "a shield is still open (rule J25)")
+TEST_ABORTS(a_body_that_ends_inside_a_shield_aborts, "a shield is still open (rule J25,")
 {
     run_named(leaves_a_shield_open, NULL);
 }
@@ -184,7 +184,7 @@ static int leaves_a_scope_open_in_a_cleanup(void *arg UNUSED)
     return kc_defer(defers_a_scope, NULL);
 }
 
-TEST_ABORTS(a_cleanup_that_leaves_a_scope_open_aborts, "a scope is still open (rule J25)")
+TEST_ABORTS(a_cleanup_that_leaves_a_scope_open_aborts, "a scope is still open (rule J25,")
 {
     run_named(leaves_a_scope_open_in_a_cleanup, NULL);
 }
@@ -199,7 +199,7 @@ static int leaves_a_shield_open_in_a_cleanup(void *arg UNUSED)
     return kc_defer(defers_a_shield, NULL);
 }
 
-TEST_ABORTS(a_cleanup_that_leaves_a_shield_open_aborts, "a shield is still open (rule J25)")
+TEST_ABORTS(a_cleanup_that_leaves_a_shield_open_aborts, "a shield is still open (rule J25,")
 {
     run_named(leaves_a_shield_open_in_a_cleanup, NULL);
 }
@@ -449,7 +449,7 @@ TEST_ABORTS(a_second_release_aborts, "kc_job_release")
     kc_job_release(stale());
 }
 
-TEST_ABORTS(retaining_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(retaining_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     kc_job_retain(stale());
 }
@@ -459,39 +459,39 @@ TEST_ABORTS(dropping_a_job_that_has_been_freed_aborts, "kc_job_drop")
     kc_job_drop(stale());
 }
 
-TEST_ABORTS(joining_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(joining_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     (void)!kc_job_join(stale());
 }
 
-TEST_ABORTS(cancelling_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(cancelling_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     kc_job_cancel(stale(), 0);
 }
 
-TEST_ABORTS(launching_into_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(launching_into_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     (void)!kc_launch_job(never, NULL, &(kc_launch_opts_t){ .parent = stale() }, NULL);
 }
 
-TEST_ABORTS(a_lease_on_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(a_lease_on_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     kc_lease_t lease;
 
     (void)!kc_lease_take(stale(), &lease);
 }
 
-TEST_ABORTS(closing_a_group_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(closing_a_group_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     kc_group_close(stale());
 }
 
-TEST_ABORTS(the_signal_of_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18)")
+TEST_ABORTS(the_signal_of_a_job_that_has_been_freed_aborts, "the job has been freed (rule J18,")
 {
     kc_job_signal(stale());
 }
 
-TEST_ABORTS(what_is_no_job_aborts, "the pointer is not a job (rule J18)")
+TEST_ABORTS(what_is_no_job_aborts, "the pointer is not a job (rule J18,")
 {
     static _Alignas(64) char other[256];
 
@@ -701,7 +701,7 @@ static int destroys_a_generator(void *arg)
 }
 
 TEST_ABORTS(a_cleanup_that_destroy_runs_in_a_job_may_not_wait,
-            "kc_sleep: a cleanup run by kcoro_destroy may not suspend (rule C6)")
+            "kc_sleep: a cleanup run by kcoro_destroy may not suspend (rule C6,")
 {
     CHECK_EQ(kc_run(destroys_a_generator, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
              0);

@@ -41,12 +41,12 @@ static void on_other_thread(void *(*fn)(void *), void *arg)
     CHECK_EQ(pthread_join(thread, NULL), 0);
 }
 
-TEST_ABORTS(yield_outside_a_coroutine_aborts, "kcoro_yield: called outside a coroutine (rule C2)")
+TEST_ABORTS(yield_outside_a_coroutine_aborts, "kcoro_yield: called outside a coroutine (rule C2,")
 {
     kcoro_yield();
 }
 
-TEST_ABORTS(park_outside_a_coroutine_aborts, "kcoro_park: called outside a coroutine (rule C2)")
+TEST_ABORTS(park_outside_a_coroutine_aborts, "kcoro_park: called outside a coroutine (rule C2,")
 {
     kcoro_park();
 }
@@ -65,7 +65,7 @@ static void body_destroys_itself(void *arg)
 }
 
 TEST_ABORTS(destroying_oneself_aborts_and_names_the_coroutine,
-            "destroy itself (rule C2), in coroutine 1 \"lemming\"")
+            "destroy itself (rule C2, docs/rules.md), in coroutine 1 \"lemming\"")
 {
     resume(kcoro_create(body_destroys_itself, NULL, 0));
 }
@@ -100,7 +100,7 @@ TEST_ABORTS(destroying_ones_resumer_aborts,
     resume(co);
 }
 
-TEST_ABORTS(destroying_another_threads_suspended_one_aborts, "belongs to another thread (rule C6)")
+TEST_ABORTS(destroying_another_threads_suspended_one_aborts, "belongs to another thread (rule C6,")
 {
     kcoro_t *co = kcoro_create(body_yields, NULL, 0);
 
@@ -108,17 +108,17 @@ TEST_ABORTS(destroying_another_threads_suspended_one_aborts, "belongs to another
     on_other_thread(thread_destroys, co);
 }
 
-TEST_ABORTS(destroying_the_main_coroutine_aborts, "lives as long as its thread (rule C2)")
+TEST_ABORTS(destroying_the_main_coroutine_aborts, "lives as long as its thread (rule C2,")
 {
     kcoro_destroy(kcoro_create_main());
 }
 
-TEST_ABORTS(releasing_the_main_coroutine_aborts, "lives as long as its thread (rule C2)")
+TEST_ABORTS(releasing_the_main_coroutine_aborts, "lives as long as its thread (rule C2,")
 {
     kcoro_release(kcoro_create_main());
 }
 
-TEST_ABORTS(destroying_twice_aborts, "kcoro_destroy: destroyed twice (rule C6)")
+TEST_ABORTS(destroying_twice_aborts, "kcoro_destroy: destroyed twice (rule C6,")
 {
     kcoro_t *co = kcoro_create(body_nothing, NULL, 0);
 
@@ -128,7 +128,7 @@ TEST_ABORTS(destroying_twice_aborts, "kcoro_destroy: destroyed twice (rule C6)")
 }
 
 TEST_ABORTS(a_freed_coroutine_is_recognised_by_resume,
-            "kcoro_resume: the coroutine has been freed (rule C8)")
+            "kcoro_resume: the coroutine has been freed (rule C8,")
 {
     kcoro_t *co = kcoro_create(body_nothing, NULL, 0);
 
@@ -166,7 +166,7 @@ TEST_ABORTS(a_freed_coroutine_is_recognised_by_release,
 }
 
 TEST_ABORTS(a_foreign_pointer_is_recognised,
-            "kcoro_state: the pointer is not a coroutine (rule C8)")
+            "kcoro_state: the pointer is not a coroutine (rule C8,")
 {
     static uint64_t words[32];
 
@@ -174,7 +174,7 @@ TEST_ABORTS(a_foreign_pointer_is_recognised,
 }
 
 TEST_ABORTS(null_is_recognised_where_no_error_can_be_returned,
-            "kcoro_id: the coroutine is NULL (rule C8)")
+            "kcoro_id: the coroutine is NULL (rule C8,")
 {
     (void)kcoro_id(NULL);
 }

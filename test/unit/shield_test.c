@@ -208,7 +208,7 @@ IN_VIRTUAL_TIME(its_time_is_bounded_by_the_grace)
 }
 
 TEST_ABORTS(on_a_plain_thread_it_aborts,
-            "kc_shield_begin_nocancel: there is no current job (rule J30)")
+            "kc_shield_begin_nocancel: there is no current job (rule J30,")
 {
     kc_shield_begin_nocancel();
 }
@@ -219,7 +219,7 @@ static int leaves_it_open(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(a_body_that_ends_inside_it_aborts, "a shield is still open (rule J25)")
+TEST_ABORTS(a_body_that_ends_inside_it_aborts, "a shield is still open (rule J25,")
 {
     run_named(leaves_it_open, "open");
 }

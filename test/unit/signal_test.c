@@ -278,17 +278,17 @@ static kc_slot_t *a_bound_slot(void)
 }
 
 TEST_ABORTS(a_handler_for_two_bits_aborts,
-            "kc_slot_on: a handler is for exactly one bit (rule G2)")
+            "kc_slot_on: a handler is for exactly one bit (rule G2,")
 {
     (void)!kc_slot_on(a_bound_slot(), LOW | HIGH, note, "a");
 }
 
-TEST_ABORTS(a_handler_for_no_bit_aborts, "kc_slot_on: a handler is for exactly one bit (rule G2)")
+TEST_ABORTS(a_handler_for_no_bit_aborts, "kc_slot_on: a handler is for exactly one bit (rule G2,")
 {
     (void)!kc_slot_on(a_bound_slot(), KC_SIG_NONE, note, "a");
 }
 
-TEST_ABORTS(a_handler_without_a_function_aborts, "kc_slot_on: the handler is NULL (rule G2)")
+TEST_ABORTS(a_handler_without_a_function_aborts, "kc_slot_on: the handler is NULL (rule G2,")
 {
     (void)!kc_slot_on(a_bound_slot(), LOW, NULL, "a");
 }
@@ -777,17 +777,17 @@ TEST(null_is_einval_where_there_is_an_error_to_return)
     end(&slot, s);
 }
 
-TEST_ABORTS(emitting_on_null_aborts, "the signal is NULL (rule G4)")
+TEST_ABORTS(emitting_on_null_aborts, "the signal is NULL (rule G4,")
 {
     kc_signal_emit(NULL, LOW);
 }
 
-TEST_ABORTS(unbinding_null_aborts, "kc_slot_unbind: the slot is NULL (rule G4)")
+TEST_ABORTS(unbinding_null_aborts, "kc_slot_unbind: the slot is NULL (rule G4,")
 {
     kc_slot_unbind(NULL);
 }
 
-TEST_ABORTS(a_handler_on_an_unbound_slot_aborts, "kc_slot_on: the slot is not bound (rule G4)")
+TEST_ABORTS(a_handler_on_an_unbound_slot_aborts, "kc_slot_on: the slot is not bound (rule G4,")
 {
     kc_slot_t slot = { 0 };
 

@@ -30,7 +30,7 @@ static int unlocks_what_is_free(void *arg UNUSED)
 }
 
 TEST_ABORTS(unlocking_a_mutex_that_is_free_aborts,
-            "kc_mutex_unlock: the caller does not own it (rule Y3)")
+            "kc_mutex_unlock: the caller does not own it (rule Y3,")
 {
     run_named(unlocks_what_is_free, NULL);
 }
@@ -41,7 +41,7 @@ TEST_ABORTS(the_line_names_the_coroutine, "\"careless\"")
 }
 
 TEST_ABORTS(a_thread_that_unlocks_a_mutex_of_another_aborts,
-            "kc_mutex_unlock: the caller does not own it (rule Y3)")
+            "kc_mutex_unlock: the caller does not own it (rule Y3,")
 {
     another_thread_takes_all();
     kc_mutex_unlock(&lock);
@@ -65,7 +65,7 @@ static int unlocks_its_childs(void *arg UNUSED)
 }
 
 TEST_ABORTS(a_body_that_unlocks_a_mutex_of_another_aborts,
-            "kc_mutex_unlock: the caller does not own it (rule Y3)")
+            "kc_mutex_unlock: the caller does not own it (rule Y3,")
 {
     run_named(unlocks_its_childs, NULL);
 }
@@ -94,7 +94,7 @@ static int unlocks_twice(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(unlocking_twice_aborts, "kc_mutex_unlock: the caller does not own it (rule Y3)")
+TEST_ABORTS(unlocking_twice_aborts, "kc_mutex_unlock: the caller does not own it (rule Y3,")
 {
     run_named(unlocks_twice, NULL);
 }
@@ -107,13 +107,13 @@ static int relocks(void *arg UNUSED)
 }
 
 TEST_ABORTS(relocking_by_nocancel_aborts,
-            "kc_mutex_lock_nocancel: the caller owns it already (rule Y3)")
+            "kc_mutex_lock_nocancel: the caller owns it already (rule Y3,")
 {
     run_named(relocks, NULL);
 }
 
 TEST_ABORTS(relocking_by_nocancel_on_a_thread_aborts,
-            "kc_mutex_lock_nocancel: the caller owns it already (rule Y3)")
+            "kc_mutex_lock_nocancel: the caller owns it already (rule Y3,")
 {
     (void)!relocks(NULL);
 }
@@ -124,13 +124,13 @@ static int waits_without_the_mutex(void *arg UNUSED)
 }
 
 TEST_ABORTS(waiting_on_a_condition_without_the_mutex_aborts,
-            "kc_cond_wait: the caller does not own the mutex (rule Y3)")
+            "kc_cond_wait: the caller does not own the mutex (rule Y3,")
 {
     run_named(waits_without_the_mutex, NULL);
 }
 
 TEST_ABORTS(a_thread_that_waits_on_a_condition_with_anothers_mutex_aborts,
-            "kc_cond_wait: the caller does not own the mutex (rule Y3)")
+            "kc_cond_wait: the caller does not own the mutex (rule Y3,")
 {
     another_thread_takes_all();
     (void)!kc_cond_wait_until(&cond, &lock, 0);
@@ -143,7 +143,7 @@ static int wait_cancelled_without_the_mutex(void *arg UNUSED)
 }
 
 TEST_ABORTS(in_a_cancelled_job_too_a_wait_without_the_mutex_aborts,
-            "kc_cond_wait: the caller does not own the mutex (rule Y3)")
+            "kc_cond_wait: the caller does not own the mutex (rule Y3,")
 {
     run_named(wait_cancelled_without_the_mutex, NULL);
 }
@@ -166,7 +166,7 @@ static int read_unlocks_what_it_writes(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(read_unlocking_what_is_written_aborts, "(rule Y3)")
+TEST_ABORTS(read_unlocking_what_is_written_aborts, "(rule Y3,")
 {
     run_named(read_unlocks_what_it_writes, NULL);
 }
@@ -179,13 +179,13 @@ static int write_unlocks_what_it_reads(void *arg UNUSED)
 }
 
 TEST_ABORTS(write_unlocking_what_is_read_aborts,
-            "kc_rwlock_wrunlock: the caller does not have it to write (rule Y3)")
+            "kc_rwlock_wrunlock: the caller does not have it to write (rule Y3,")
 {
     run_named(write_unlocks_what_it_reads, NULL);
 }
 
 TEST_ABORTS(write_unlocking_what_another_writes_aborts,
-            "kc_rwlock_wrunlock: the caller does not have it to write (rule Y3)")
+            "kc_rwlock_wrunlock: the caller does not have it to write (rule Y3,")
 {
     another_thread_takes_all();
     kc_rwlock_wrunlock(&rwlock);
@@ -232,13 +232,13 @@ static int ends_with_two(void *arg)
     return 0;
 }
 
-TEST_ABORTS(a_body_that_ends_with_locks_names_the_job, "(rule Y3), in job ")
+TEST_ABORTS(a_body_that_ends_with_locks_names_the_job, "(rule Y3, docs/rules.md), in job ")
 {
     (void)!kc_run(ends_with_two, NULL, &(kc_sched_opts_t){ .workers = KC_NO_WORKERS });
 }
 
 TEST_ABORTS(where_deadlocks_are_found_a_body_that_ends_with_locks_names_them,
-            "(rule Y3): a lock to write \"other\" at 0x")
+            "(rule Y3, docs/rules.md): a lock to write \"other\" at 0x")
 {
     (void)!kc_run(ends_with_two, NULL,
                   &(kc_sched_opts_t){ .workers = 1, .flags = KC_SCHED_FIND_DEADLOCKS });
@@ -254,12 +254,12 @@ static int gives_one_back(void *arg)
 }
 
 TEST_ABORTS(with_virtual_time_too_and_not_those_it_has_given_back,
-            "it still holds a lock (rule Y3): a mutex \"accounts\" at 0x")
+            "it still holds a lock (rule Y3, docs/rules.md): a mutex \"accounts\" at 0x")
 {
     (void)!kc_run(gives_one_back, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
 }
 
-TEST_ABORTS(a_body_that_ends_with_a_mutex_aborts, "it still holds a lock (rule Y3)")
+TEST_ABORTS(a_body_that_ends_with_a_mutex_aborts, "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_a_mutex, NULL);
 }
@@ -275,7 +275,7 @@ static int ends_with_a_tried_mutex(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(a_body_that_ends_with_a_mutex_by_trylock_aborts, "it still holds a lock (rule Y3)")
+TEST_ABORTS(a_body_that_ends_with_a_mutex_by_trylock_aborts, "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_a_tried_mutex, NULL);
 }
@@ -285,7 +285,7 @@ static int ends_with_a_lock_to_read(void *arg UNUSED)
     return kc_rwlock_rdlock(&rwlock);
 }
 
-TEST_ABORTS(a_body_that_ends_as_a_reader_aborts, "it still holds a lock (rule Y3)")
+TEST_ABORTS(a_body_that_ends_as_a_reader_aborts, "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_a_lock_to_read, NULL);
 }
@@ -295,7 +295,7 @@ static int ends_with_a_lock_to_write(void *arg UNUSED)
     return kc_rwlock_wrlock(&rwlock);
 }
 
-TEST_ABORTS(a_body_that_ends_as_the_writer_aborts, "it still holds a lock (rule Y3)")
+TEST_ABORTS(a_body_that_ends_as_the_writer_aborts, "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_a_lock_to_write, NULL);
 }
@@ -310,7 +310,7 @@ static int ends_with_what_a_scope_took(void *arg UNUSED)
 }
 
 TEST_ABORTS(a_body_that_ends_with_what_it_took_in_a_scope_aborts,
-            "it still holds a lock (rule Y3)")
+            "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_what_a_scope_took, NULL);
 }
@@ -332,7 +332,7 @@ static int ends_with_what_a_generator_took(void *arg UNUSED)
 }
 
 TEST_ABORTS(a_body_that_ends_with_what_its_generator_took_aborts,
-            "it still holds a lock (rule Y3)")
+            "it still holds a lock (rule Y3,")
 {
     run_named(ends_with_what_a_generator_took, NULL);
 }
@@ -347,7 +347,7 @@ static int is_cancelled_with_a_mutex(void *arg UNUSED)
     return kc_job_join(j) == -ECANCELED ? 0 : 1;
 }
 
-TEST_ABORTS(a_body_that_is_unwound_with_a_mutex_aborts, "it still holds a lock (rule Y3)")
+TEST_ABORTS(a_body_that_is_unwound_with_a_mutex_aborts, "it still holds a lock (rule Y3,")
 {
     run_named(is_cancelled_with_a_mutex, NULL);
 }
@@ -370,7 +370,7 @@ static int is_cancelled_in_a_cond_wait(void *arg UNUSED)
 }
 
 TEST_ABORTS(a_body_that_is_unwound_out_of_a_cond_wait_without_a_cleanup_aborts,
-            "it still holds a lock (rule Y3)")
+            "it still holds a lock (rule Y3,")
 {
     run_named(is_cancelled_in_a_cond_wait, NULL);
 }
@@ -378,7 +378,7 @@ TEST_ABORTS(a_body_that_is_unwound_out_of_a_cond_wait_without_a_cleanup_aborts,
 /* ---- counts --------------------------------------------------------------------------------- */
 
 TEST_ABORTS(counting_a_latch_below_zero_aborts,
-            "kc_latch_count_down: the latch is at zero already (rule Y3)")
+            "kc_latch_count_down: the latch is at zero already (rule Y3,")
 {
     kc_latch_t l = KC_LATCH_INIT(1);
 
@@ -394,7 +394,7 @@ static int arrives_at_an_open_latch(void *arg UNUSED)
 }
 
 TEST_ABORTS(arriving_at_an_open_latch_aborts,
-            "kc_latch_arrive_and_wait: the latch is at zero already (rule Y3)")
+            "kc_latch_arrive_and_wait: the latch is at zero already (rule Y3,")
 {
     run_named(arrives_at_an_open_latch, NULL);
 }
@@ -414,13 +414,13 @@ static int once_in_itself(void *arg)
     return 0;
 }
 
-TEST_ABORTS(a_once_that_calls_itself_aborts, "kc_once: called by its own function (rule Y5)")
+TEST_ABORTS(a_once_that_calls_itself_aborts, "kc_once: called by its own function (rule Y5,")
 {
     run_named(once_in_itself, NULL);
 }
 
 TEST_ABORTS(on_a_thread_too_a_once_that_calls_itself_aborts,
-            "kc_once: called by its own function (rule Y5)")
+            "kc_once: called by its own function (rule Y5,")
 {
     once_in_itself(NULL);
 }
@@ -548,7 +548,7 @@ static int locks_what_is_taken(void)
 }
 
 TEST_ABORTS(a_handler_that_waits_for_a_mutex_aborts,
-            "kc_mutex_lock: waits inside a handler or dispose (rule G6)")
+            "kc_mutex_lock: waits inside a handler or dispose (rule G6,")
 {
     another_thread_takes_all();
     waits_in_handler = locks_what_is_taken;
@@ -556,7 +556,7 @@ TEST_ABORTS(a_handler_that_waits_for_a_mutex_aborts,
 }
 
 TEST_ABORTS(a_handler_that_waits_for_a_mutex_on_a_plain_thread_aborts,
-            "kc_mutex_lock: waits inside a handler or dispose (rule G6)")
+            "kc_mutex_lock: waits inside a handler or dispose (rule G6,")
 {
     another_thread_takes_all();
     emits(locks_what_is_taken);
@@ -571,7 +571,7 @@ static int acquires(void)
 }
 
 TEST_ABORTS(a_handler_that_waits_for_a_semaphore_aborts,
-            "kc_sem_acquire: waits inside a handler or dispose (rule G6)")
+            "kc_sem_acquire: waits inside a handler or dispose (rule G6,")
 {
     waits_in_handler = acquires;
     run_named(emits_in_a_job, NULL);
@@ -585,7 +585,7 @@ static int waits_for_an_event(void)
 }
 
 TEST_ABORTS(a_handler_that_waits_for_an_event_aborts,
-            "kc_event_wait: waits inside a handler or dispose (rule G6)")
+            "kc_event_wait: waits inside a handler or dispose (rule G6,")
 {
     waits_in_handler = waits_for_an_event;
     run_named(emits_in_a_job, NULL);

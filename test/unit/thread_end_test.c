@@ -23,7 +23,7 @@ static void on_thread(void *(*fn)(void *), void *arg)
 }
 
 TEST_ABORTS(a_thread_that_ends_before_the_scheduler_that_it_made_aborts,
-            "a thread ended that has made a scheduler: kc_sched_destroy was not called (rule S10)")
+            "a thread ended that has made a scheduler: kc_sched_destroy was not called (rule S10,")
 {
     on_thread(makes_and_leaves, "lonely");
 }
