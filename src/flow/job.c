@@ -369,7 +369,7 @@ static bool fails_parent(const kc_job_t *j)
            !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
 }
 
-static void cut_off(kc_job_t *j, kc_job_ext_t *ext, uint64_t done)
+static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
 {
     kc__job_lock(j);
     kc_clock_t *timeout = ext->timeout, *grace_end = ext->grace_end;
@@ -380,7 +380,6 @@ static void cut_off(kc_job_t *j, kc_job_ext_t *ext, uint64_t done)
     if (grace_end)
         kc__clock_drop(grace_end);
     kc__news_end(j);
-    kc__payload_end(ext, done);
     if (ext->ended)
         ext->ended(ext->owner);
 }
@@ -445,9 +444,10 @@ static void tell_failure(void *arg)
 /*
  * j is locked and its count is 0: it is terminal when this returns. Returns who has waited for it.
  *
- * Its parent hears of a failure, and its handlers have run for the last time, before anybody can
- * see the end of j: so whoever has seen it finds its parent cancelled, and may free what the
- * handlers used. Those who wait were claimed before: the failure does not take its code from them.
+ * Before anybody can see the end of j its parent hears of a failure, its handlers have run for the
+ * last time, and its value is disposed of if nobody may have it: so whoever has seen it finds its
+ * parent cancelled, and may free what those used. Those who wait were claimed before: the failure
+ * does not take its code from them.
  */
 KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
 {
@@ -459,11 +459,14 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     kc_job_ext_t *ext = kc__job_ext_of(j);
     bool tells = kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
                  (fails_parent(j) || kc__failure_is_reported(j));
-    if (kc_unlikely(tells || (ext && ext->news))) {
+    if (kc_unlikely(tells || (ext && (ext->news || ext->drop)))) {
         kc__job_unlock(j);
         if (tells)
             kc__worker_call(tell_failure, j);
-        kc__news_cut(j);
+        if (ext) {
+            kc__news_cut(j);
+            kc__payload_end(ext, *done);
+        }
         kc__job_lock(j);
         claim_waiters(j, end); /* who came meanwhile */
         ext = kc__job_ext_of(j);
@@ -546,7 +549,7 @@ static void job_end(kc_job_t *j, uint64_t done)
         tell_end(j, done);
         kc__job_hand_on(j, parent);
         if (kc_unlikely(ext != NULL))
-            cut_off(j, ext, done);
+            cut_off(j, ext);
         while (claimed) {
             kc_wait_t *w = kc__wait_of(claimed);
             claimed = claimed->next;

@@ -687,7 +687,7 @@ KC_COLD void *kc__payload_take(kc_job_t *j);
 /* Another value comes in its place. */
 KC_COLD void kc__payload_replace(kc_job_t *j, const void *by);
 
-/* j, of which this is the extension, has ended so; is gone. */
+/* j, of which this is the extension, is about to end so; is gone. */
 void kc__payload_end(kc_job_ext_t *ext, uint64_t done);
 void kc__payload_free(kc_job_ext_t *ext);
 
