@@ -2,11 +2,11 @@
 /*
  * deque.c - the memory of the work-stealing deque. All else about it is in deque.h.
  *
- * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
- *          D1  cool: top    load_acquire   D9          as in push
- *          D3  grow, cool:  store_release  D8          the copies; the thief, which may see the new
- *              array                                   array before the new bottom, reads an empty
- *                                                      slot
+ * ORDER    id        site         operation      pairs with  carries; what breaks if weaker
+ *          deque.10  cool: top    load_acquire   deque.9     as in push
+ *          deque.3   grow, cool:  store_release  deque.8     the copies; the thief, which may see
+ *                    array                                   the new array before the new bottom,
+ *                                                            reads an empty slot
  */
 #include "base/deque.h"
 
@@ -63,7 +63,7 @@ int kc__deque_grow(kc_deque_t *d, int64_t top, int64_t bottom)
     for (int64_t i = top; i < bottom; i++)
         kc_store_relaxed(&array->slot[i & array->mask],
                          kc_load_relaxed(&old->slot[i & old->mask]));
-    kc_store_release(&d->array, array); /* D3 */
+    kc_store_release(&d->array, array); /* deque.3 */
     return 0;
 }
 
@@ -83,11 +83,11 @@ bool kc__deque_cool(kc_deque_t *d, size_t capacity)
     kc_deque_array_t *array = kc_load_relaxed(&d->array), *kept = array;
 
     if (kc_likely((size_t)array->mask < capacity) ||
-        kc_load_acquire(&d->top) != kc_load_relaxed(&d->bottom)) /* D1 */
+        kc_load_acquire(&d->top) != kc_load_relaxed(&d->bottom)) /* deque.10 */
         return false;
     while ((size_t)kept->mask >= capacity && kept->older)
         kept = kept->older;
-    kc_store_release(&d->array, kept); /* D3 */
+    kc_store_release(&d->array, kept); /* deque.3 */
     for (array = kept->newer; array; array = array->newer)
         array_trim(array);
     return true;

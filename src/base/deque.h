@@ -25,30 +25,34 @@
  * WHO      I immutable, O owner, A atomic. push, pop, cool: the owner. steal, size_hint: anybody,
  *          any number at once. destroy: the owner, when nobody else can steal any more.
  *
- * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
- *          D1  push: top        load_acquire   D9          the thief has read its slot, which is
- *                                                          about to be used again; it could get
- *                                                          the new item in place of its own
- *          D2  push: bottom     store_release  D7          slot and item; the thief reads old ones
- *          (D3 grow: array, in deque.c)
- *          D4  pop: bottom      store_release  D7          as D2: this store too tells a thief of
- *                                                          items, those below
- *          D5  pop: between     fence_seq_cst  D6          either the owner sees the thief's top or
- *              bottom and top                              the thief sees the owner's bottom; both
- *                                                          take one item
- *          D6  steal: between   fence_seq_cst  D5          the same; also an acquire for top
- *              top and bottom
- *          D7  steal: bottom    load_acquire   D2, D4      slot and item; reads old ones
- *          D8  steal: array     load_acquire   D3          the array may be newer than bottom says;
- *                                                          reads an empty slot
- *          D9  steal: top       cas_seq_cst    D1          (release) see D1. seq_cst by the letter
- *                                                          of C11 only: there the fence of a second
- *                                                          thief, who has read this top, does not
- *                                                          speak for it. By C++20 it does, and by
- *                                                          the model, where release is enough
+ * ORDER    id       site            operation      pairs with  carries; what breaks if weaker
+ *          deque.1  push: top       load_acquire   deque.9     the thief has read its slot, which
+ *                                                              is about to be used again; it could
+ *                                                              get the new item in place of its own
+ *          deque.2  push: bottom    store_release  deque.7     slot and item; the thief reads old
+ *                                                              ones
+ *          (deque.3 grow: array, in deque.c)
+ *          deque.4  pop: bottom     store_release  deque.7     as deque.2: this store too tells a
+ *                                                              thief of items, those below
+ *          deque.5  pop: between    fence_seq_cst  deque.6     either the owner sees the thief's
+ *                   bottom and top                             top or the thief sees the owner's
+ *                                                              bottom; both take one item
+ *          deque.6  steal: between  fence_seq_cst  deque.5     the same; also an acquire for top
+ *                   top and bottom
+ *          deque.7  steal: bottom   load_acquire   deque.2,    slot and item; reads old ones
+ *                                                  deque.4
+ *          deque.8  steal: array    load_acquire   deque.3     the array may be newer than bottom
+ *                                                              says; reads an empty slot
+ *          deque.9  steal: top      cas_seq_cst    deque.1     (release) see deque.1. seq_cst by
+ *                                                              the letter of C11 only: there the
+ *                                                              fence of a second thief, who has
+ *                                                              read this top, does not speak for
+ *                                                              it. By C++20 it does, and by the
+ *                                                              model, where release is enough
  *
- *          Relaxed, and enough: top in pop and its swap, and the bottom that pop puts back. D5 has
- *          gone before them as a release, D6 follows the thief's read of top as an acquire.
+ *          Relaxed, and enough: top in pop and its swap, and the bottom that pop puts back. deque.5
+ *          has gone before them as a release, deque.6 follows the thief's read of top as an
+ *          acquire.
  *
  * RULES    R1 top <= bottom, but for a pop in progress, where bottom may be one less.
  *          R2 bottom - top <= capacity.                          (all: deque_check in the test)
@@ -104,7 +108,7 @@ KC_INLINE int kc__deque_push(kc_deque_t *d, void *item)
 
     KC_CHECK(item);
     if (kc_unlikely(b - d->old_top > array->mask)) {
-        d->old_top = kc_load_acquire(&d->top); /* D1 */
+        d->old_top = kc_load_acquire(&d->top); /* deque.1 */
         if (b - d->old_top > array->mask) {
             int rc = kc__deque_grow(d, d->old_top, b);
             if (rc)
@@ -113,7 +117,7 @@ KC_INLINE int kc__deque_push(kc_deque_t *d, void *item)
         }
     }
     kc_store_relaxed(&array->slot[b & array->mask], item);
-    kc_store_release(&d->bottom, b + 1); /* D2 */
+    kc_store_release(&d->bottom, b + 1); /* deque.2 */
     return 0;
 }
 
@@ -136,8 +140,8 @@ KC_INLINE void *kc__deque_pop(kc_deque_t *d)
         return NULL;
     kc_deque_array_t *array = kc_load_relaxed(&d->array);
     kc__deque_prefetch(array, b);
-    kc_store_release(&d->bottom, b); /* D4 */
-    kc_fence_seq_cst();              /* D5 */
+    kc_store_release(&d->bottom, b); /* deque.4 */
+    kc_fence_seq_cst();              /* deque.5 */
     t = kc_load_relaxed(&d->top);
     void *item = t <= b ? kc_load_relaxed(&array->slot[b & array->mask]) : NULL;
     if (kc_likely(t < b))
@@ -166,12 +170,12 @@ KC_INLINE kc_steal_t kc__deque_steal(kc_deque_t *d, void **out)
 {
     int64_t t = kc_load_relaxed(&d->top);
 
-    kc_fence_seq_cst();                   /* D6 */
-    if (t >= kc_load_acquire(&d->bottom)) /* D7 */
+    kc_fence_seq_cst();                   /* deque.6 */
+    if (t >= kc_load_acquire(&d->bottom)) /* deque.7 */
         return KC_STEAL_EMPTY;
-    kc_deque_array_t *array = kc_load_acquire(&d->array); /* D8 */
+    kc_deque_array_t *array = kc_load_acquire(&d->array); /* deque.8 */
     void *item = kc_load_relaxed(&array->slot[t & array->mask]);
-    if (!kc_cas_seq_cst(&d->top, &t, t + 1)) /* D9 */
+    if (!kc_cas_seq_cst(&d->top, &t, t + 1)) /* deque.9 */
         return KC_STEAL_LOST;
     *out = item;
     return KC_STEAL_GOT;

@@ -12,13 +12,13 @@
  * SHAPE    0 free --lock--> 1 taken --lock of another--> 2 taken, and somebody may sleep
  *          1, 2 --unlock--> 0
  *
- * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
- *          L1  lock    cas_acq_rel    L3          all that stands under the lock
- *          L2  lock    xchg_acquire   L3, L4      the same
- *          L3  unlock  sub_acq_rel    L1, L2      the same
- *          L4  unlock  store_release  L1, L2      the same
- *          L5  spin    cas_acq_rel    L6          the same
- *          L6  spin    store_release  L5          the same
+ * ORDER    id      site    operation      pairs with      carries; what breaks if weaker
+ *          lock.1  lock    cas_acq_rel    lock.3          all that stands under the lock
+ *          lock.2  lock    xchg_acquire   lock.3, lock.4  the same
+ *          lock.3  unlock  sub_acq_rel    lock.1, lock.2  the same
+ *          lock.4  unlock  store_release  lock.1, lock.2  the same
+ *          lock.5  spin    cas_acq_rel    lock.6          the same
+ *          lock.6  spin    store_release  lock.5          the same
  *
  * WHY NOT  Spinning first: the lock is held for so short a time that a thread which finds it taken
  *          is rare, unless its holder was preempted; then spinning is in vain.
@@ -43,8 +43,8 @@ KC_INLINE void kc__lock(kc_lock_t *l)
 {
     uint32_t seen = 0;
 
-    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &seen, 1))) /* L1 */
-        while (kc_xchg_acquire(&l->word, 2) != 0)         /* L2 */
+    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &seen, 1))) /* lock.1 */
+        while (kc_xchg_acquire(&l->word, 2) != 0)         /* lock.2 */
             kc__os_wait(&l->word, 2, INT64_MAX);
     kc__tsan_acquire(l);
 }
@@ -52,9 +52,9 @@ KC_INLINE void kc__lock(kc_lock_t *l)
 KC_INLINE void kc__unlock(kc_lock_t *l)
 {
     kc__tsan_release(l);
-    if (kc_likely(kc_sub_acq_rel(&l->word, 1) == 1)) /* L3 */
+    if (kc_likely(kc_sub_acq_rel(&l->word, 1) == 1)) /* lock.3 */
         return;
-    kc_store_release(&l->word, 0); /* L4 */
+    kc_store_release(&l->word, 0); /* lock.4 */
     kc__os_wake(&l->word);
 }
 
@@ -66,7 +66,7 @@ KC_INLINE void kc__spin_lock(kc_spin_t *l)
 {
     uint32_t free = 0, looks = 0;
 
-    while (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* L5 */
+    while (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* lock.5 */
         while (kc_load_relaxed(&l->word))
             kc__os_back_off(&looks);
         free = 0;
@@ -79,19 +79,19 @@ KC_INLINE bool kc__spin_trylock_untold(kc_spin_t *l)
 {
     uint32_t free = 0;
 
-    return kc_cas_acq_rel(&l->word, &free, 1); /* L5 */
+    return kc_cas_acq_rel(&l->word, &free, 1); /* lock.5 */
 }
 
 KC_INLINE void kc__spin_unlock(kc_spin_t *l)
 {
     kc__tsan_release(l);
-    kc_store_release(&l->word, 0); /* L6 */
+    kc_store_release(&l->word, 0); /* lock.6 */
 }
 
 /* The same where there is nobody to be told of it (tsan.h). */
 KC_INLINE void kc__spin_unlock_untold(kc_spin_t *l)
 {
-    kc_store_release(&l->word, 0); /* L6 */
+    kc_store_release(&l->word, 0); /* lock.6 */
 }
 
 #endif

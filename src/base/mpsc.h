@@ -24,12 +24,12 @@
  *          the word it sleeps on: with acquire, against a release by who wakes it (the model
  *          `sleep` in test/model/mpsc_model.c).
  *
- * ORDER    id  site            operation     pairs with  carries; what breaks if weaker
- *          M1  push: head      cas_release   M2          what the producer wrote, next included;
+ * ORDER    id      site        operation     pairs with  carries; what breaks if weaker
+ *          mpsc.1  push: head  cas_release   mpsc.2      what the producer wrote, next included;
  *                                                        later pushes hand it on, as they are
- *                                                        read-modify-writes; the consumer reads
- *                                                        old data
- *          M2  take: head      xchg_acquire  M1          the same
+ *                                                        read-modify-writes; the consumer reads old
+ *                                                        data
+ *          mpsc.2  take: head  xchg_acquire  mpsc.1      the same
  *
  * PROGRESS push: lock-free. take_all: wait-free, and linear in what it takes.
  * WHY NOT  An exchange in push, with the link stored after it (Vyukov): wait-free, but a producer
@@ -43,7 +43,7 @@
 #include "base/tsan.h"
 
 typedef struct kc_mpsc_node {
-    struct kc_mpsc_node *next; /* >(M1) to the consumer */
+    struct kc_mpsc_node *next; /* >(mpsc.1) to the consumer */
 } kc_mpsc_node_t;
 
 typedef struct kc_mpsc {
@@ -63,7 +63,7 @@ KC_INLINE bool kc__mpsc_link(kc_mpsc_t *q, kc_mpsc_node_t *newest, kc_mpsc_node_
     kc__tsan_release(q);
     do
         oldest->next = seen;
-    while (!kc_cas_release(&q->head, &seen, newest)); /* M1 */
+    while (!kc_cas_release(&q->head, &seen, newest)); /* mpsc.1 */
     return seen == NULL;
 }
 
@@ -101,7 +101,7 @@ KC_INLINE kc_mpsc_node_t *kc__mpsc_take_all(kc_mpsc_t *q)
 {
     if (!kc_load_relaxed(&q->head))
         return NULL;
-    kc_mpsc_node_t *first = kc_xchg_acquire(&q->head, NULL); /* M2 */
+    kc_mpsc_node_t *first = kc_xchg_acquire(&q->head, NULL); /* mpsc.2 */
     kc__tsan_acquire(q);
     return kc__mpsc_reverse(first);
 }

@@ -24,19 +24,20 @@
  *          stack, always; a coroutine that has finished keeps its stack until it is destroyed, so
  *          that the high-water mark can be read.
  *
- * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
- *          C1  unpark, forsake:    cas_acq_rel    C2          with the gate: what the unparker
- *              PARKED -> READY,                               wrote; the coroutine reads old data.
- *              CALLING                                        A cas: one of both happens, and
- *                                                             destroy may have ended it
- *          C2  resume: state       load_acquire   C1          (its own stores need no order)
- *          C3  coro_ended, end:    store_release  C4          the last writes on its stack; another
- *              FINISHED                                       thread would recycle a stack in use
- *          C4  destroy: state      load_acquire   C3
- *          C5  start: CREATED ->   cas_acq_rel    C5          exactly one thread becomes the owner
- *              READY
- *          C6  drop: refs          sub_acq_rel    C6          all other holders' uses; the block
- *                                                             would be recycled under them
+ * ORDER    id      site               operation      pairs with  carries; what breaks if weaker
+ *          coro.1  unpark, forsake:   cas_acq_rel    coro.2      with the gate: what the unparker
+ *                  PARKED -> READY,                              wrote; the coroutine reads old
+ *                  CALLING                                       data. A cas: one of both happens,
+ *                                                                and destroy may have ended it
+ *          coro.2  resume: state      load_acquire   coro.1      (its own stores need no order)
+ *          coro.3  coro_ended, end:   store_release  coro.4      the last writes on its stack;
+ *                  FINISHED                                      another thread would recycle a
+ *                                                                stack in use
+ *          coro.4  destroy: state     load_acquire   coro.3
+ *          coro.5  start: CREATED ->  cas_acq_rel    coro.5      exactly one thread becomes the
+ *                  READY                                         owner
+ *          coro.6  drop: refs         sub_acq_rel    coro.6      all other holders' uses; the block
+ *                                                                would be recycled under them
  *
  * RULES    R1 t->current is RUNNING.                        (KC_CHECK in switch_to)
  *          R2 a RUNNING coroutine that is not a root has a resumer that is CALLING. (the same)
@@ -84,7 +85,7 @@ __attribute__((no_sanitize("address"))) static void coro_ended(void *arg)
     kcoro_t *co = arg;
 
     kc__tsan_release(co);
-    kc_store_release(&co->state, KCORO_FINISHED); /* C3 */
+    kc_store_release(&co->state, KCORO_FINISHED); /* coro.3 */
 }
 
 /* The bookkeeping of every switch: `to` is the one that runs. */
@@ -321,7 +322,7 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t seen = KCORO_CREATED;
 
-    if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* C5 */
+    if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* coro.5 */
         return false;
     kc_store_relaxed(&co->owner, t->serial);
     kc__tsan_acquire(co);
@@ -374,7 +375,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
 /* 0 if t may switch to co now, else why not. */
 static int may_run(kc_thread_t *t, kcoro_t *co)
 {
-    uint32_t state = kc_load_acquire(&co->state); /* C2 */
+    uint32_t state = kc_load_acquire(&co->state); /* coro.2 */
 
     if (state == KCORO_FINISHED || (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         return -EINVAL;
@@ -396,7 +397,7 @@ KC_INLINE bool runs_at_once(kc_thread_t *t, kcoro_t *co)
 {
     if (kc_unlikely(!co))
         return false;
-    uint32_t state = kc_load_acquire(&co->state); /* C2 */
+    uint32_t state = kc_load_acquire(&co->state); /* coro.2 */
     return kc_likely((state == KCORO_SUSPENDED || state == KCORO_READY) &&
                      kc_load_relaxed(&co->owner) == t->serial &&
                      kc_load_relaxed(&co->block.magic) == KC_CORO_MAGIC);
@@ -522,7 +523,7 @@ static void make_ready(kcoro_t *co)
 {
     uint32_t seen = KCORO_PARKED;
 
-    if (kc_cas_acq_rel(&co->state, &seen, KCORO_READY) && /* C1 */
+    if (kc_cas_acq_rel(&co->state, &seen, KCORO_READY) && /* coro.1 */
         (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
         kc__coro_host.ready(co);
 }
@@ -631,7 +632,7 @@ static void coro_unwind(kc_thread_t *t, kcoro_t *co)
 /* Aborts if co may not be ended here and now. Returns its state. */
 static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
 {
-    uint32_t state = kc_load_acquire(&co->state); /* C4 */
+    uint32_t state = kc_load_acquire(&co->state); /* coro.4 */
 
     kc__tsan_acquire(co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)
@@ -664,7 +665,7 @@ static void coro_end(kc_thread_t *t, kcoro_t *co, uint32_t state)
     bool keeps_mark = kc_unlikely(kc_load_relaxed(&co->refs) > 1) && state != KCORO_CREATED;
     co->sp = (void *)(keeps_mark ? kc__stack_used(stack) : (size_t)0);
     co->stack = 0;
-    kc_store_release(&co->state, KCORO_FINISHED); /* C3 */
+    kc_store_release(&co->state, KCORO_FINISHED); /* coro.3 */
     kc__stack_put(&t->stacks, stack);
 }
 
@@ -691,8 +692,8 @@ kcoro_t *kcoro_retain(kcoro_t *co)
 static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
 {
     /* Who holds the only reference needs no locked operation to give it up. */
-    if (kc_load_acquire(&co->refs) != 1) {              /* C6 */
-        uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* C6 */
+    if (kc_load_acquire(&co->refs) != 1) {              /* coro.6 */
+        uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* coro.6 */
         if (kc_unlikely(before == 0))
             kc__usage(call, "released more often than retained " KC_RULE("C6"));
         if (before > 1)
@@ -716,7 +717,7 @@ static KC_NOINLINE void task_end_with_care(kc_thread_t *t, kcoro_t *co)
 
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
-    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* C6 */
+    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* coro.6 */
         !kc__stack_keep(&t->stacks, co->stack))
         task_end_with_care(t, co);
     else
@@ -728,7 +729,7 @@ bool kc__coro_task_forsake(kcoro_t *co)
     uint32_t seen = KCORO_PARKED;
 
     return kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
-           kc_cas_acq_rel(&co->state, &seen, KC_CORO_CALLING); /* C1 */
+           kc_cas_acq_rel(&co->state, &seen, KC_CORO_CALLING); /* coro.1 */
 }
 
 bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp)
@@ -755,7 +756,7 @@ void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me)
 {
     me->sp = NULL;
     me->stack = 0;
-    kc_store_release(&me->state, KCORO_FINISHED); /* C3 */
+    kc_store_release(&me->state, KCORO_FINISHED); /* coro.3 */
     drop("end of a task", t, me);
 }
 

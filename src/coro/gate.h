@@ -15,15 +15,17 @@
  *
  * WHO      gate_park: the coroutine itself. The others: anybody, any number at once, at any time.
  *
- * ORDER    id  site                 operation    pairs with  carries; what breaks if weaker
- *          G1  park, found permit   cas_acq_rel  G3          what the unparker wrote before;
- *                                   (acquire)                the coroutine reads old data
- *          G2  park, parks          cas_acq_rel  G3          what the coroutine wrote before;
- *                                   (release)                the waker reads its old fields
- *          G3  unpark, all states   cas_acq_rel  G1, G2      both; also on NOTIFIED -> NOTIFIED,
- *                                                            where a plain look would leave out
- *                                                            the second unparker's data
- *          G4  end                  cas_acq_rel  G2          as G3
+ * ORDER    id      site                operation    pairs with      carries; what breaks if weaker
+ *          gate.1  park, found permit  cas_acq_rel  gate.3          what the unparker wrote before;
+ *                                      (acquire)                    the coroutine reads old data
+ *          gate.2  park, parks         cas_acq_rel  gate.3          what the coroutine wrote
+ *                                      (release)                    before; the waker reads its old
+ *                                                                   fields
+ *          gate.3  unpark, all states  cas_acq_rel  gate.1, gate.2  both; also on NOTIFIED ->
+ *                                                                   NOTIFIED, where a plain look
+ *                                                                   would leave out the second
+ *                                                                   unparker's data
+ *          gate.4  end                 cas_acq_rel  gate.2          as gate.3
  *
  * PROGRESS park: at most two steps. unpark: lock-free.
  * WHY NOT  An exchange in unpark: between its NOTIFIED and the correction to EMPTY a second permit
@@ -46,9 +48,9 @@ KC_INLINE bool kc__gate_park(kc_gate_t *gate)
 {
     uint32_t seen = KC_GATE_EMPTY;
 
-    if (kc_cas_acq_rel(&gate->word, &seen, KC_GATE_PARKED)) /* G2 */
+    if (kc_cas_acq_rel(&gate->word, &seen, KC_GATE_PARKED)) /* gate.2 */
         return true;
-    bool took = kc_cas_acq_rel(&gate->word, &seen, KC_GATE_EMPTY); /* G1 */
+    bool took = kc_cas_acq_rel(&gate->word, &seen, KC_GATE_EMPTY); /* gate.1 */
     KC_ASSERT(took && seen == KC_GATE_NOTIFIED);
     return false;
 }
@@ -60,7 +62,7 @@ KC_INLINE bool kc__gate_unpark(kc_gate_t *gate)
 
     for (;;) {
         uint32_t next = seen == KC_GATE_PARKED ? KC_GATE_EMPTY : KC_GATE_NOTIFIED;
-        if (kc_cas_acq_rel(&gate->word, &seen, next)) /* G3 */
+        if (kc_cas_acq_rel(&gate->word, &seen, next)) /* gate.3 */
             return seen == KC_GATE_PARKED;
     }
 }
@@ -70,7 +72,7 @@ KC_INLINE bool kc__gate_end(kc_gate_t *gate)
 {
     uint32_t seen = KC_GATE_PARKED;
 
-    return kc_cas_acq_rel(&gate->word, &seen, KC_GATE_EMPTY); /* G4 */
+    return kc_cas_acq_rel(&gate->word, &seen, KC_GATE_EMPTY); /* gate.4 */
 }
 
 #endif

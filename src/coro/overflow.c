@@ -8,11 +8,11 @@
  * the process dies as it would have died, core file included. Everything in the handler is
  * async-signal-safe.
  *
- * ORDER    id  site              operation      pairs with  carries; what breaks if weaker
- *          V1  install           store_release  V2          the earlier action; the handler of a
- *                                                           thread that saw `on` would chain to
- *                                                           garbage
- *          V2  overflow_thread   load_acquire   V1
+ * ORDER    id          site             operation      pairs with  carries; what breaks if weaker
+ *          overflow.1  install          store_release  overflow.2  the earlier action; the handler
+ *                                                                  of a thread that saw `on` would
+ *                                                                  chain to garbage
+ *          overflow.2  overflow_thread  load_acquire   overflow.1
  */
 #define _GNU_SOURCE
 #include "base/os.h"
@@ -96,7 +96,7 @@ bool kc__overflow_thread(kc_thread_t *t)
 {
     stack_t now;
 
-    if (!kc_load_acquire(&on) || t->signal_stack) /* V2 */
+    if (!kc_load_acquire(&on) || t->signal_stack) /* overflow.2 */
         return true;
     if (sigaltstack(NULL, &now) == 0 && !(now.ss_flags & SS_DISABLE))
         return true; /* the program has one; it serves us too */
@@ -131,7 +131,7 @@ int kcoro_report_overflow(void)
         ours.sa_sigaction = on_fault;
         ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigaction(SIGSEGV, NULL, &earlier);
-        kc_store_release(&on, 1); /* V1 */
+        kc_store_release(&on, 1); /* overflow.1 */
         sigaction(SIGSEGV, &ours, NULL);
     }
     pthread_mutex_unlock(&lock);

@@ -10,14 +10,15 @@
  *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
  *          its mark; unwinding takes all from the top.
  *
- * ORDER    id  site         operation     pairs with  carries
- *          B1  start: word  load_acquire  word.h J2   that it is locked or to stop
- *          B2  here: word   load_acquire  word.h J2   TERMINATE on its signal, for who is told
- *                                                     -ECANCELED
- *          B3  returned:    store_release B3          what it returned
- *              flags        load_acquire
- *          B4  returned:    load_acquire  word.h J1   that BODY is gone, and so what B3 has set:
- *              word                                   else a failure would be taken for a 0
+ * ORDER    id      site         operation      pairs with  carries
+ *          body.1  start: word  load_acquire   word.2      that it is locked or to stop
+ *          body.2  here: word   load_acquire   word.2      TERMINATE on its signal, for who is told
+ *                                                          -ECANCELED
+ *          body.3  returned:    store_release  body.3      what it returned
+ *                  flags        load_acquire
+ *          body.4  returned:    load_acquire   word.1      that BODY is gone, and so what body.3
+ *                  word                                    has set: else a failure would be taken
+ *                                                          for a 0
  */
 #include "base/os.h"
 #include "flow/cycle.h"
@@ -33,7 +34,7 @@
 /* Only the thread that starts j or runs its body does this. */
 static void add_flag(kc_job_t *j, uint32_t flag)
 {
-    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* B3 */
+    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* body.3 */
 }
 
 void kc__dispose(void (*fn)(void *arg), void *arg)
@@ -200,7 +201,7 @@ static int task_start(kc_task_t *task)
 {
     kc_job_t *j = kc__job_of(task);
     kc_thread_t *t = kc__thread();
-    uint64_t seen = kc_load_acquire(&task->word); /* B1 */
+    uint64_t seen = kc_load_acquire(&task->word); /* body.1 */
     kc_sched_t *s = t->worker->sched;
 
     if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
@@ -317,8 +318,8 @@ static void note_return(kc_job_t *j, int rc)
 /* What most bodies return, 0, and that they have, is not noted anywhere: they have left. */
 int kc__job_returned(const kc_job_t *j, int *rc)
 {
-    uint64_t word = kc_load_acquire(&j->task.word);         /* B4 */
-    uint32_t flags = kc_load_acquire(&j->task.block.flags); /* B3 */
+    uint64_t word = kc_load_acquire(&j->task.word);         /* body.4 */
+    uint32_t flags = kc_load_acquire(&j->task.block.flags); /* body.3 */
 
     if (flags & (KC_JOB_SCOPE | KC_JOB_NO_RETURN | KC_TASK_BODILESS))
         return -ENOENT;
@@ -469,7 +470,7 @@ int kc__job_cancelled_here(kcoro_t *co)
 {
     kc_job_t *own = kc__job_own(co);
 
-    (void)kc_load_acquire(&co->task->word); /* B2 */
+    (void)kc_load_acquire(&co->task->word); /* body.2 */
     kc__tsan_acquire(co->task);
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
     if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&

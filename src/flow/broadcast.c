@@ -3,8 +3,9 @@
  * broadcast.c - a ring of the newest items, numbered from 0; each subscriber keeps the number of
  * the one that it wants next.
  *
- * ORDER    id  site           operation    pairs with  carries; what breaks if weaker
- *          U1  release: refs  sub_acq_rel  U1          what the others did, to the one who frees it
+ * ORDER    id           site           operation    pairs with   carries; what breaks if weaker
+ *          broadcast.1  release: refs  sub_acq_rel  broadcast.1  what the others did, to the one
+ *                                                                who frees it
  */
 #include "coro/object.h"
 #include "base/os.h"
@@ -67,7 +68,7 @@ kc_broadcast_t *kc_broadcast_retain(kc_broadcast_t *b)
 
 void kc_broadcast_release(kc_broadcast_t *b)
 {
-    if (!b || kc_sub_acq_rel(&check(b, "kc_broadcast_release")->refs, 1) != 1) /* U1 */
+    if (!b || kc_sub_acq_rel(&check(b, "kc_broadcast_release")->refs, 1) != 1) /* broadcast.1 */
         return;
     kc__free(b->items);
     kc__object_put(&b->block);

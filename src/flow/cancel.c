@@ -28,12 +28,12 @@
  *          Many children that are not to be resumed (J17) and have nothing to clean up end where
  *          they are, and their stacks are not even touched: that is what is slow about very many.
  *
- * ORDER    id  site             operation     pairs with  carries; what breaks if weaker
- *          X1  mark, notice,    load_acquire  wait.c A4   the fields of a coroutine that has just
- *              fetch: worker                              hopped to this thread
- *          X2  tell_bare,       load_acquire  word.h J1   worker and co, which BODY stands for
- *              fetch: word
- *          X3  cancelled: word  load_acquire  word.h J2   TERMINATE on its signal
+ * ORDER    id        site             operation     pairs with  carries; what breaks if weaker
+ *          cancel.1  mark, notice,    load_acquire  wait.4      the fields of a coroutine that has
+ *                    fetch: worker                              just hopped to this thread
+ *          cancel.2  tell_bare,       load_acquire  word.1      worker and co, which BODY stands
+ *                    fetch: word                                for
+ *          cancel.3  cancelled: word  load_acquire  word.2      TERMINATE on its signal
  *
  * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
@@ -66,7 +66,7 @@ static void stop_body(kc_job_t *j)
 
 void kc__job_notice(kc_job_t *j)
 {
-    kc_worker_t *w = kc_load_acquire(&j->task.worker); /* X1 */
+    kc_worker_t *w = kc_load_acquire(&j->task.worker); /* cancel.1 */
 
     if ((kc__job_word(j) & KC_WORD_COUNT) == 0) { /* no notice: a job counts those */
         kc__job_end_now(j);
@@ -86,7 +86,7 @@ void kc__job_notice(kc_job_t *j)
 void kc__job_release_there(kc_job_t *j)
 {
     if (!kc__job_release_not_last(j)) /* no other notice was in the count, so R1 holds */
-        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X1 */
+        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* cancel.1 */
 }
 
 /* ---- marking -------------------------------------------------------------------------------- */
@@ -230,7 +230,7 @@ static void skip_the_queue(kc_job_t *j)
 static bool needs_notice(const kc_job_t *j, uint64_t word)
 {
     return (word & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY &&
-           kc_load_acquire(&j->task.worker) != kc__worker(); /* X1 */
+           kc_load_acquire(&j->task.worker) != kc__worker(); /* cancel.1 */
 }
 
 /* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. The
@@ -249,7 +249,7 @@ static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, 
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
     } else if (notice) {
-        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* X1 */
+        kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* cancel.1 */
     }
 }
 
@@ -358,8 +358,8 @@ static void fetch_ahead(const kc_job_t *child)
     const kc_job_t *second = child->next->next, *third = second->next;
     const kc_task_t *task = &second->task;
 
-    if ((kc_load_acquire(&task->word) & KC_WORD_BODY) && /* X2 */
-        kc_load_acquire(&task->worker) == kc__worker())  /* X1 */
+    if ((kc_load_acquire(&task->word) & KC_WORD_BODY) && /* cancel.2 */
+        kc_load_acquire(&task->worker) == kc__worker())  /* cancel.1 */
         __builtin_prefetch(task->co);
     __builtin_prefetch(third);
     __builtin_prefetch(kc__next_line(third));
@@ -426,10 +426,10 @@ static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
 
     for (int i = 0; i < AT_ONCE; i++) {
         kc_job_t *child = at->children;
-        uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* X2 */
+        uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* cancel.2 */
         if (!is_bare(seen) ||
             (kc__job_flags(child) & ~(uint32_t)(KC_JOB_PUBLIC | KC_JOB_GRACED)) ||
-            kc_load_acquire(&child->task.worker) != kc__worker() || /* X1 */
+            kc_load_acquire(&child->task.worker) != kc__worker() || /* cancel.1 */
             !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
             return false;
         /* Under its lock: who gives it a signal does that before it looks, so, whether it is
@@ -671,7 +671,7 @@ bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
-    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* X3 */
+    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* cancel.3 */
         return false;
     return hears_of_it(j);
 }

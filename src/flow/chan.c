@@ -14,8 +14,9 @@
  *          latest       a ring of one; a send replaces the item. With a hook for undelivered
  *                       items the new one goes into the spare chunk, and the old chunk to the hook
  *
- * ORDER    id  site           operation    pairs with  carries; what breaks if weaker
- *          Q1  release: refs  sub_acq_rel  Q1          what the others did, to the one who frees it
+ * ORDER    id      site           operation    pairs with  carries; what breaks if weaker
+ *          chan.1  release: refs  sub_acq_rel  chan.1      what the others did, to the one who
+ *                                                          frees it
  *
  * RULES    R1 nobody waits to receive while there is an item or a sender, nor to send while there
  *             is room or a receiver; but for waits that have ended and not left yet, and both
@@ -124,7 +125,7 @@ void kc_chan_release(kc_chan_t *c)
         return;
     kc__chan_check(c, "kc_chan_release");
     kc__tsan_release(c);
-    if (kc_sub_acq_rel(&c->refs, 1) == 1) { /* Q1 */
+    if (kc_sub_acq_rel(&c->refs, 1) == 1) { /* chan.1 */
         kc__tsan_acquire(c);
         chan_free(c);
     }

@@ -18,13 +18,14 @@
  *          is gone. A clock has no reference on its job: drop, which the job's end calls, waits for
  *          a ring that is about to take one (a few instructions).
  *
- * ORDER    id  site          operation    pairs with  carries; what breaks if weaker
- *          L1  state         cas_acq_rel  L1          exactly one of ring and drop has it; worker
- *          L2  drop: state   load_acquire L3          (the word alone)
- *          L3  ring: state   store_release L2         the reference on the job, taken before
- *          L4  unref         sub_acq_rel  L4          all uses before the free
- *          L5  arm: word     load_acquire word.h J1   the thread of a body that has started
- *          L6  arm: worker   load_acquire wait.c A4   (the word alone)
+ * ORDER    id       site         operation      pairs with  carries; what breaks if weaker
+ *          clock.1  state        cas_acq_rel    clock.1     exactly one of ring and drop has it;
+ *                                                           worker
+ *          clock.2  drop: state  load_acquire   clock.3     (the word alone)
+ *          clock.3  ring: state  store_release  clock.2     the reference on the job, taken before
+ *          clock.4  unref        sub_acq_rel    clock.4     all uses before the free
+ *          clock.5  arm: word    load_acquire   word.1      the thread of a body that has started
+ *          clock.6  arm: worker  load_acquire   wait.4      (the word alone)
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -50,7 +51,7 @@ void kc__clock_ref(kc_clock_t *clock)
 
 void kc__clock_unref(kc_clock_t *clock)
 {
-    if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* L4 */
+    if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* clock.4 */
         kc__free(clock);
 }
 
@@ -61,7 +62,7 @@ static kc_worker_t *thread(const kc_clock_t *clock)
 
 static bool moves(kc_clock_t *clock, uint32_t from, uint32_t to)
 {
-    return kc_cas_acq_rel(&clock->state, &from, to); /* L1 */
+    return kc_cas_acq_rel(&clock->state, &from, to); /* clock.1 */
 }
 
 static void clock_rings(kc_alarm_t *alarm)
@@ -71,7 +72,7 @@ static void clock_rings(kc_alarm_t *alarm)
 
     if (moves(clock, ARMED, RINGING)) {
         kc__job_ref(j);
-        kc_store_release(&clock->state, OVER); /* L3 */
+        kc_store_release(&clock->state, OVER); /* clock.3 */
         clock->ring(j);
         kc__job_unref(j);
         kc__clock_unref(clock);
@@ -105,7 +106,7 @@ static void arm(kc_clock_t *clock, kc_time_t at, kc_worker_t *w, bool here)
     clock->at = at;
     kc_store_relaxed(&clock->worker, w);
     kc__clock_ref(clock);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* clock.3 */
     if (!here) {
         kc__worker_send(w, &clock->block);
         return;
@@ -122,9 +123,9 @@ static kc_worker_t *thread_of(kc_job_t *j)
     kc_thread_t *t = kc__thread();
     kc_worker_t *me = t->worker, *place = kc__sched_place(s, j->task.where);
 
-    if ((kc_load_acquire(&j->task.word) & KC_WORD_BODY) || /* L5 */
+    if ((kc_load_acquire(&j->task.word) & KC_WORD_BODY) || /* clock.5 */
         (kc__job_flags(j) & KC_TASK_BODILESS))
-        return kc_load_acquire(&j->task.worker); /* L6 */
+        return kc_load_acquire(&j->task.worker); /* clock.6 */
     if (place)
         return place;
     /* The main thread's timers ring while it pumps: outside coroutines it may not. */
@@ -160,7 +161,7 @@ static void send_on(kc_clock_t *clock)
         set_alarm(clock, to);
     else
         kc__worker_send(to, &clock->block);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* L3 */
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* clock.3 */
 }
 
 void kc__clock_hop(kc_clock_t *clock)
@@ -173,7 +174,7 @@ void kc__clock_hop(kc_clock_t *clock)
 
 kc_clock_t *kc__clock_copy_here(kc_clock_t *clock)
 {
-    uint32_t state = kc_load_acquire(&clock->state); /* L2 */
+    uint32_t state = kc_load_acquire(&clock->state); /* clock.2 */
     kc_worker_t *me = kc__worker();
 
     if ((state != ARMED && state != SENT) || thread(clock) == me)
@@ -189,7 +190,7 @@ void kc__clock_message(kc_block_t *block)
     kc_clock_t *clock = kc_container_of(block, kc_clock_t, block);
     uint32_t looks = 0;
 
-    while (kc_load_acquire(&clock->state) == ARMING) /* L2 */
+    while (kc_load_acquire(&clock->state) == ARMING) /* clock.2 */
         kc__os_back_off(&looks);                     /* who has sent it on is about to say so */
     if (moves(clock, SENT, ARMING)) {
         send_on(clock);
@@ -213,15 +214,15 @@ static void take_off(kc_clock_t *clock)
 
 void kc__clock_drop(kc_clock_t *clock)
 {
-    uint32_t seen = kc_load_acquire(&clock->state), looks = 0; /* L2 */
+    uint32_t seen = kc_load_acquire(&clock->state), looks = 0; /* clock.2 */
 
     while (seen != OVER) {
         bool busy = seen == ARMING || seen == RINGING; /* that is over in a moment */
         uint32_t was = seen;
         if (busy) {
             kc__os_back_off(&looks);
-            seen = kc_load_acquire(&clock->state);               /* L2 */
-        } else if (kc_cas_acq_rel(&clock->state, &seen, OVER)) { /* L1 */
+            seen = kc_load_acquire(&clock->state);               /* clock.2 */
+        } else if (kc_cas_acq_rel(&clock->state, &seen, OVER)) { /* clock.1 */
             if (was == ARMED)
                 take_off(clock);
             break;

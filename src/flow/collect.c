@@ -14,10 +14,11 @@
  * SHAPE    make all jobs --> attach all --> start all --> wait. Nothing runs before everything is
  *          there, so whoever ends first finds the others.
  *
- * ORDER    id  site                operation    pairs with  carries
- *          Q1  first, ...: index   cas_acq_rel  Q1          exactly one is the first
- *          Q2  unref               sub_acq_rel  Q2          all uses before the free
- *          Q3  winner              load_acquire Q1          (the index; results come by J5)
+ * ORDER    id         site               operation     pairs with  carries
+ *          collect.1  first, ...: index  cas_acq_rel   collect.1   exactly one is the first
+ *          collect.2  unref              sub_acq_rel   collect.2   all uses before the free
+ *          collect.3  winner             load_acquire  collect.1   (the index; results come by
+ *                                                                  word.3)
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -54,7 +55,7 @@ static bool is_first(KC_ATOMIC(size_t) * which, size_t index)
 {
     size_t none = 0;
 
-    return kc_cas_acq_rel(which, &none, index + 1); /* Q1 */
+    return kc_cas_acq_rel(which, &none, index + 1); /* collect.1 */
 }
 
 static void tell_others(struct gather *g, size_t index)
@@ -88,7 +89,7 @@ static void gather_unref(void *arg)
 {
     struct gather *g = arg;
 
-    if (kc_sub_acq_rel(&g->refs, 1) == 1) /* Q2 */
+    if (kc_sub_acq_rel(&g->refs, 1) == 1) /* collect.2 */
         gather_free(g);
 }
 
@@ -115,9 +116,9 @@ static void one_ended(void *owner)
     struct one *one = owner;
     struct gather *g = one->gather;
     size_t index = (size_t)(one - g->one);
-    bool first = kc_load_acquire(&g->first) == index + 1;               /* Q3 */
-    bool first_ok = kc_load_acquire(&g->first_ok) == index + 1;         /* Q3 */
-    bool first_failed = kc_load_acquire(&g->first_failed) == index + 1; /* Q3 */
+    bool first = kc_load_acquire(&g->first) == index + 1;               /* collect.3 */
+    bool first_ok = kc_load_acquire(&g->first_ok) == index + 1;         /* collect.3 */
+    bool first_failed = kc_load_acquire(&g->first_failed) == index + 1; /* collect.3 */
 
     if (g->rule == TELL_ON_FIRST && first && g->bits)
         tell_others(g, index);
@@ -334,9 +335,9 @@ static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, struct f
         return rc;
     for (size_t i = 0; i < n; i++)
         fill_in(&calls[i], g->one[i].job);
-    found->first = kc_load_acquire(&g->first);         /* Q3 */
-    found->ok = kc_load_acquire(&g->first_ok);         /* Q3 */
-    found->failed = kc_load_acquire(&g->first_failed); /* Q3 */
+    found->first = kc_load_acquire(&g->first);         /* collect.3 */
+    found->ok = kc_load_acquire(&g->first_ok);         /* collect.3 */
+    found->failed = kc_load_acquire(&g->first_failed); /* collect.3 */
     found->first_in_time = in_time(g, found->first);
     found->ok_in_time = in_time(g, found->ok);
     return 0;
@@ -440,7 +441,7 @@ int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
     KC_CLEANUP(gather_unref, g);
     int launched = launch_all(g, kc__job_current(), calls);
     rc = kc_await(g->told, NULL);
-    size_t first = kc_load_acquire(&g->first); /* Q3 */
+    size_t first = kc_load_acquire(&g->first); /* collect.3 */
     if (launched != 0)
         return launched;
     if (rc != 0 || first == 0) {

@@ -30,7 +30,7 @@
  * RULES    Why what is found is true, whatever other threads do meanwhile:
  *          R1 Who is in the table does nothing before it comes out, for which it needs the lock.
  *             So while somebody looks, all in it have done nothing since they have entered, and all
- *             that they did before is seen (the lock's L1 to L4).
+ *             that they did before is seen (lock.1 to lock.4).
  *          R2 Therefore who is found to be the owner of something, and is in the table, has not
  *             given it up: it could have done so only before it entered, and then another owner
  *             would be seen. It may have been made the owner since, by who has just ended its wait:
@@ -45,7 +45,7 @@
  *          R6 There is one report: the wait that ends is claimed, and an end that fails is marked,
  *             before the lock is given back. Whoever looks later passes it over.
  *
- * ORDER    The lock (base/lock.h) orders all of it, but for R2: N2 and N4 of line.h.
+ * ORDER    The lock (base/lock.h) orders all of it, but for R2: line.2 and line.4.
  *
  * WHY NOT  Looking without entering, at the waits themselves: they lie on stacks that may be gone.
  *          A list of the readers of a lock: each rdlock would have to write it.

@@ -34,13 +34,13 @@
  *          never while code of the user's runs. A child's may be taken under its parent's, by who
  *          tells it of a cancel or opens a scope; never the other way round.
  *
- * ORDER    id  site             operation    pairs with  carries; what breaks if weaker
- *          J5  state, result,   load_acquire word.h J1,  outcome, payload, what the body wrote;
- *              wait, attach,                 J2          what is under the lock, if it is taken
- *              heir, end: word                           next
- *          J6  unref: refs      sub_acq_rel  J6          all uses before the block is free
- *          J7  ext              cas_acq_rel, J7          its contents
- *                               load_acquire
+ * ORDER    id     site             operation     pairs with      carries; what breaks if weaker
+ *          job.3  state, result,   load_acquire  word.1, word.2  outcome, payload, what the body
+ *                 wait, attach,                                  wrote; what is under the lock, if
+ *                 heir, end: word                                it is taken next
+ *          job.4  unref: refs      sub_acq_rel   job.4           all uses before the block is free
+ *          job.5  ext              cas_acq_rel,  job.5           its contents
+ *                                  load_acquire
  *
  * RULES    R1 DONE: the count is 0, there are no children, no waiters.   (KC_ASSERT in job_end)
  *          R2 the count never runs below 0 or over its bits.              (KC_ASSERT in release,
@@ -67,7 +67,7 @@ uint64_t kc__word_wait(kc_task_t *task)
 
     do
         kc__os_back_off(&looks);
-    while ((seen = kc_load_acquire(&task->word)) & KC_WORD_LOCK); /* J5 */
+    while ((seen = kc_load_acquire(&task->word)) & KC_WORD_LOCK); /* job.3 */
     return seen;
 }
 
@@ -141,7 +141,7 @@ kc_job_ext_t *kc__job_ext(kc_job_t *j)
     if (ext)
         return ext;
     ext = kc__alloc(sizeof *ext);
-    if (ext && !kc_cas_acq_rel(&j->ext, &none, ext)) { /* J7 */
+    if (ext && !kc_cas_acq_rel(&j->ext, &none, ext)) { /* job.5 */
         kc__free(ext);
         ext = none; /* another thread was faster */
     }
@@ -161,7 +161,7 @@ static KC_NOINLINE void unref_promise(kc_job_t *j)
     do
         if (seen == last && !(kc__job_word(j) & KC_WORD_DONE))
             kc__job_cancel(j, -ECANCELED, KC_BY_USER);
-    while (!kc_cas_acq_rel(&j->refs, &seen, seen - 1)); /* J6 */
+    while (!kc_cas_acq_rel(&j->refs, &seen, seen - 1)); /* job.4 */
     if (seen == 1)
         kc__job_free(j);
 }
@@ -178,8 +178,8 @@ void kc__job_unref(kc_job_t *j)
         return;
     }
     /* Who holds the only reference needs no locked operation to give it up. */
-    if (kc_load_acquire(&j->refs) != 1) {              /* J6 */
-        uint32_t before = kc_sub_acq_rel(&j->refs, 1); /* J6 */
+    if (kc_load_acquire(&j->refs) != 1) {              /* job.4 */
+        uint32_t before = kc_sub_acq_rel(&j->refs, 1); /* job.4 */
         if (kc_likely(before > 1))
             return;
         if (before == 0)
@@ -190,7 +190,7 @@ void kc__job_unref(kc_job_t *j)
 
 void kc__job_give_up(kc_job_t *j)
 {
-    if (kc_load_acquire(&j->refs) != 1) { /* J6 */
+    if (kc_load_acquire(&j->refs) != 1) { /* job.4 */
         kc__job_unref(j);
         return;
     }
@@ -271,7 +271,7 @@ static KC_NOINLINE int attach_with_care(kc_job_t *parent, kc_job_t *j)
 
 int kc__job_attach(kc_job_t *parent, kc_job_t *j)
 {
-    uint64_t seen = kc_load_acquire(&parent->task.word), count = seen & KC_WORD_COUNT; /* J5 */
+    uint64_t seen = kc_load_acquire(&parent->task.word), count = seen & KC_WORD_COUNT; /* job.3 */
 
     if (kc_unlikely((seen & (KC_WORD_CLOSED | KC_WORD_HALT)) || count == 0 ||
                     count == KC_WORD_COUNT) ||
@@ -586,7 +586,7 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
 {
     kc_worker_t *w = kc__worker();
     kc_job_t *parent = j->parent;
-    uint64_t seen = kc_load_acquire(&parent->task.word); /* J5 */
+    uint64_t seen = kc_load_acquire(&parent->task.word); /* job.3 */
 
     if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_TOOLS)) ||
         (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
@@ -683,7 +683,7 @@ static KC_NOINLINE kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
 
 kcoro_t *kc__job_heir(kc_job_t *j)
 {
-    uint64_t seen = kc_load_acquire(&j->task.word); /* J5 */
+    uint64_t seen = kc_load_acquire(&j->task.word); /* job.3 */
     kc_thread_t *t = kc__thread();
 
     if ((seen & KC_WORD_COUNT) != 1)

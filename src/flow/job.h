@@ -4,9 +4,9 @@
  *
  * Legend: I immutable while in use, O the thread of its body, A atomic, L the job's lock.
  *
- * ORDER    id  site    operation     pairs with  carries
- *          J5  result  load_acquire  word.h J2   code and reason
- *          J7  ext     load_acquire  job.c J7    its contents
+ * ORDER    id     site    operation     pairs with  carries
+ *          job.1  result  load_acquire  word.2      code and reason
+ *          job.2  ext     load_acquire  job.5       its contents
  */
 #ifndef KC_FLOW_JOB_H
 #define KC_FLOW_JOB_H
@@ -140,7 +140,7 @@ KC_INLINE kc_sched_t *kc__job_sched(kc_job_t *j)
 /* Its extension; NULL: it has none. */
 KC_INLINE kc_job_ext_t *kc__job_ext_of(const kc_job_t *j)
 {
-    return kc_load_acquire(&j->ext); /* J7 */
+    return kc_load_acquire(&j->ext); /* job.2 */
 }
 
 /* The job of the innermost open scope around the caller; NULL: none. */
@@ -270,7 +270,7 @@ void kc__job_give_up(kc_job_t *j);
 /* What join gives. It is terminal. */
 KC_INLINE int kc__job_result(const kc_job_t *j)
 {
-    uint64_t word = kc_load_acquire(&j->task.word); /* J5 */
+    uint64_t word = kc_load_acquire(&j->task.word); /* job.1 */
 
     kc__tsan_acquire(j);
     if (kc_unlikely(word & KC_WORD_DONE_FAILED))

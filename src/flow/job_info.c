@@ -2,8 +2,8 @@
 /*
  * job_info.c - what users may ask of the handle of a job: how it is, how it ended, who it is.
  *
- * ORDER    id  site   operation     pairs with  carries
- *          J5  state  load_acquire  word.h J2   code and reason
+ * ORDER    id          site   operation     pairs with  carries
+ *          job_info.1  state  load_acquire  word.2      code and reason
  */
 #include "flow/job.h"
 
@@ -35,7 +35,7 @@ void kc_job_release(kc_job_t *j)
 
 kc_job_state_t kc_job_state(const kc_job_t *j)
 {
-    uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* J5 */
+    uint64_t word = kc_load_acquire(&kc__job_live("kc_job_state", j)->task.word); /* job_info.1 */
 
     kc__tsan_acquire(j);
     if (word & KC_WORD_DONE)
@@ -49,7 +49,8 @@ int kc_job_result(const kc_job_t *j, int *code)
 {
     if (!j)
         return -EINVAL;
-    if (!(kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word) & KC_WORD_DONE)) /* J5 */
+    uint64_t word = kc_load_acquire(&kc__job_live("kc_job_result", j)->task.word); /* job_info.1 */
+    if (!(word & KC_WORD_DONE))
         return -EAGAIN;
     int result = kc__job_result(j);
     if (code)

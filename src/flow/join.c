@@ -4,8 +4,8 @@
  *
  * A deferred value is its job: kc_deferred_t is a name for the same block.
  *
- * ORDER    id  site            operation     pairs with  carries
- *          V1  look: word      load_acquire  word.h J2   outcome and payload: D1
+ * ORDER    id      site        operation     pairs with  carries
+ *          join.1  look: word  load_acquire  word.2      outcome and payload: D1
  */
 #include "coro/object.h"
 #include "flow/job.h"
@@ -111,7 +111,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     kcoro_t *co = kc__task_coroutine(t->current);
     kc_wait_t w;
 
-    uint64_t word = kc_load_acquire(&j->task.word); /* V1 */
+    uint64_t word = kc_load_acquire(&j->task.word); /* join.1 */
     if (word & KC_WORD_DONE)
         return kc__job_result(
             j); /* also in a job that is cancelled: there is nothing to wait for */
@@ -119,7 +119,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
         return -EDEADLK;
     if (kc_unlikely(!co))
         kc__sched_check_process(kc__job_sched(j));
-    else if (kc_unlikely(kc_load_acquire(&co->task->word) & KC_WORD_STOP)) /* V1 */
+    else if (kc_unlikely(kc_load_acquire(&co->task->word) & KC_WORD_STOP)) /* join.1 */
         return join_cancelled(j, co, kc__word_seen(&j->task));
     kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN, j);
     if (!enqueue(t, j, &w))
@@ -184,7 +184,7 @@ void kc_set_payload(void *payload)
 /* The value of a job that has ended, for who takes it. */
 static void *payload_of(kc_job_t *j)
 {
-    uint64_t word = kc_load_acquire(&j->task.word); /* V1 */
+    uint64_t word = kc_load_acquire(&j->task.word); /* join.1 */
 
     if (kc_likely(!(word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED | KC_WORD_OWNED))))
         return j->task.payload;
@@ -206,7 +206,7 @@ int kc_deferred_get(kc_deferred_t *d, void **payload)
     if (!d)
         return -EINVAL;
     kc_job_t *j = deferred("kc_deferred_get", d);
-    if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* V1 */
+    if (!(kc_load_acquire(&j->task.word) & KC_WORD_DONE)) /* join.1 */
         return -EAGAIN;
     int rc = kc__job_result(j);
     if (payload)

@@ -14,9 +14,9 @@
  * WHO      several: L(lock); standin[i].wait: L(the job), until it is claimed; then whoever ends
  *          that job has it, until it gives its reference up.
  *
- * ORDER    id  site         operation    pairs with  carries; what breaks if weaker
- *          V2  unref: refs  sub_acq_rel  V2          all uses before the free
- *          V3  ended: word  load_acquire word.h J2   the outcome
+ * ORDER    id          site         operation     pairs with  carries; what breaks if weaker
+ *          join_any.1  unref: refs  sub_acq_rel   join_any.1  all uses before the free
+ *          join_any.2  ended: word  load_acquire  word.2      the outcome
  */
 #include "base/lock.h"
 #include "base/os.h"
@@ -43,7 +43,7 @@ struct several {
 
 static void several_unref(struct several *all)
 {
-    if (kc_sub_acq_rel(&all->refs, 1) == 1) /* V2 */
+    if (kc_sub_acq_rel(&all->refs, 1) == 1) /* join_any.1 */
         kc__free(all);
 }
 
@@ -156,7 +156,7 @@ static size_t first_ended(kc_job_t *const *jobs, size_t n)
 {
     size_t i = 0;
 
-    while (i < n && !(kc_load_acquire(&jobs[i]->task.word) & KC_WORD_DONE)) /* V3 */
+    while (i < n && !(kc_load_acquire(&jobs[i]->task.word) & KC_WORD_DONE)) /* join_any.2 */
         i++;
     return i;
 }

@@ -5,8 +5,9 @@
  * WHAT     All that can fail is done before the job is in the tree; from then on it ends like any
  *          other.
  *
- * ORDER    id  site   operation    pairs with  carries; what breaks if weaker
- *          N1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for ever)
+ * ORDER    id        site   operation    pairs with  carries; what breaks if weaker
+ *          launch.1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for
+ *                                                    ever)
  */
 #include "coro/object.h"
 #include "flow/root.h"
@@ -370,7 +371,7 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     leave_place(o);
     if (rc != 0) {
         if (held)
-            kc_sub_acq_rel(&s->holds, 1); /* N1 */
+            kc_sub_acq_rel(&s->holds, 1); /* launch.1 */
         return rc;
     }
     arm(j, o);
@@ -411,7 +412,7 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out)
 
 void kc__hold_ends(kc_sched_t *s)
 {
-    if ((uint32_t)kc_sub_acq_rel(&s->holds, 1) == 1) /* N1 */
+    if ((uint32_t)kc_sub_acq_rel(&s->holds, 1) == 1) /* launch.1 */
         kc__sched_look_again(s);                     /* it may see now that all wait */
 }
 

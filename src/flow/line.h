@@ -12,12 +12,16 @@
  * SHAPE    word    [ the object's own | WAITS | LOCK ]
  *          first   a ring of kc_wait_t, oldest first
  *
- * ORDER    id  site           operation      pairs with  carries; what breaks if weaker
- *          N1  lock: word     cas_acq_rel    N2, N3      the line and all that was done under the
- *                                                        lock or before the last step
- *          N2  unlock: word   store_release  N1, N3, N4  the same
- *          N3  step: word     cas_acq_rel    N1, N2, N3  what the last owner wrote, for the next
- *          N4  look: word     load_acquire   N2, N3      what was done before it let all pass
+ * ORDER    id      site          operation      pairs with      carries; what breaks if weaker
+ *          line.1  lock: word    cas_acq_rel    line.2, line.3  the line and all that was done
+ *                                                               under the lock or before the last
+ *                                                               step
+ *          line.2  unlock: word  store_release  line.1,         the same
+ *                                               line.3, line.4
+ *          line.3  step: word    cas_acq_rel    line.1,         what the last owner wrote, for the
+ *                                               line.2, line.3  next
+ *          line.4  look: word    load_acquire   line.2, line.3  what was done before it let all
+ *                                                               pass
  *
  * RULES    R1 while LOCK is set nobody else changes the word: so unlock is a store.
  *          R2 WAITS is set exactly if the line is not empty, whenever LOCK is not set.
@@ -57,7 +61,7 @@ KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
         if (kc_unlikely(seen & KC_LINE_LOCK)) {
             kc__os_back_off(&looks);
             seen = kc_load_relaxed(&l->word);
-        } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_LINE_LOCK)) { /* N1 */
+        } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_LINE_LOCK)) { /* line.1 */
             kc__tsan_acquire(l);
             return seen & ~KC_LINE_BUSY;
         }
@@ -68,7 +72,7 @@ KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
 KC_INLINE void kc__line_unlock(kc_line_t *l, uint64_t own)
 {
     kc__tsan_release(l);
-    kc_store_release(&l->word, own | (l->first ? KC_LINE_WAITS : 0)); /* N2 */
+    kc_store_release(&l->word, own | (l->first ? KC_LINE_WAITS : 0)); /* line.2 */
 }
 
 /* One step from `seen`, in which nobody has the lock. False: it is *seen now. Where its order is to
@@ -76,7 +80,7 @@ KC_INLINE void kc__line_unlock(kc_line_t *l, uint64_t own)
 KC_INLINE bool kc__line_step_untold(kc_line_t *l, uint64_t *seen, uint64_t word)
 {
     uint64_t found = *seen;
-    bool done = kc_cas_acq_rel(&l->word, &found, word); /* N3 */
+    bool done = kc_cas_acq_rel(&l->word, &found, word); /* line.3 */
 
     *seen = found;
     return done;
@@ -94,7 +98,7 @@ KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
 /* The word, with what was done before it became so. */
 KC_INLINE uint64_t kc__line_look(const kc_line_t *l)
 {
-    uint64_t seen = kc_load_acquire(&l->word); /* N4 */
+    uint64_t seen = kc_load_acquire(&l->word); /* line.4 */
 
     kc__tsan_acquire(l);
     return seen;

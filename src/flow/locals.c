@@ -7,8 +7,8 @@
  *          copied, what comes after it is shared. So a list has each key once, however often it is
  *          set and inherited.
  *
- * ORDER    id  site   operation    pairs with  carries
- *          L1  refs   sub_acq_rel  L1          all uses before the free
+ * ORDER    id        site  operation    pairs with  carries
+ *          locals.1  refs  sub_acq_rel  locals.1    all uses before the free
  */
 #include "base/os.h"
 #include "flow/job.h"
@@ -17,7 +17,7 @@
 
 static void unref(kc_local_t *list)
 {
-    while (list && kc_sub_acq_rel(&list->refs, 1) == 1) { /* L1 */
+    while (list && kc_sub_acq_rel(&list->refs, 1) == 1) { /* locals.1 */
         kc_local_t *next = list->next;
         kc__free(list);
         list = next;
@@ -79,9 +79,9 @@ static bool set_again(kc_job_t *own, kc_job_ext_t *ext, const void *key, void *v
 {
     kc__job_lock(own);
     kc_local_t *local = ext->locals;
-    while (local && kc_load_acquire(&local->refs) == 1 && local->key != key) /* L1 */
+    while (local && kc_load_acquire(&local->refs) == 1 && local->key != key) /* locals.1 */
         local = local->next;
-    bool found = local && kc_load_acquire(&local->refs) == 1; /* L1 */
+    bool found = local && kc_load_acquire(&local->refs) == 1; /* locals.1 */
     if (found)
         local->value = value;
     kc__job_unlock(own);

@@ -9,7 +9,7 @@
  *          got it. Of what collect.c calls (it has an `ending`) only with the block: its value may
  *          be handed over whatever has become of the job.
  *
- * ORDER    taken is relaxed: whoever has taken the value gives its handle up afterwards (job.c J6),
+ * ORDER    taken is relaxed: whoever has taken the value gives its handle up afterwards (job.4),
  *          and who frees the block comes after all of them.
  */
 #include "flow/job.h"

@@ -14,9 +14,9 @@
  * WHO      first_guest, last_guest of a scheduler, next_guest, prev_guest: L of main's root. The
  *          lock of a guest may be taken under it.
  *
- * ORDER    id  site        operation     pairs with  carries; what breaks if weaker
- *          R3  held_open   load_acquire  launch.c N1 what the last hold has brought: a deadlock
- *                                                    would be reported that is none
+ * ORDER    id      site       operation     pairs with  carries; what breaks if weaker
+ *          root.4  held_open  load_acquire  launch.1    what the last hold has brought: a deadlock
+ *                                                       would be reported that is none
  */
 #include "flow/root.h"
 
@@ -233,7 +233,7 @@ static bool any_suspended(kc_sched_t *s)
 
 bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen)
 {
-    *seen = kc_load_acquire(&s->holds); /* R3 */
+    *seen = kc_load_acquire(&s->holds); /* root.4 */
     return (uint32_t)*seen > 0 || any_suspended(s);
 }
 

@@ -9,14 +9,16 @@
  *          then nothing has come to any of them since it was looked at, then there was a moment,
  *          between the two passes, when all were empty at once.
  *
- * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
- *          R5  arrive: arrived  store_release  R6          the lock bit, set before: who sees the
- *                                                          arrival sees it, or the count after it
- *          R6  first: arrived   load_acquire   R5
- *          R7  first: word      load_acquire   word.h J1   what the jobs have written, for who has
- *                                                          run the scheduler; whatever a job has
- *                                                          brought to another root, before it left
- *                                                          this one: the second pass would miss it
+ * ORDER    id      site             operation      pairs with  carries; what breaks if weaker
+ *          root.1  arrive: arrived  store_release  root.2      the lock bit, set before: who sees
+ *                                                              the arrival sees it, or the count
+ *                                                              after it
+ *          root.2  first: arrived   load_acquire   root.1
+ *          root.3  first: word      load_acquire   word.1      what the jobs have written, for who
+ *                                                              has run the scheduler; whatever a
+ *                                                              job has brought to another root,
+ *                                                              before it left this one: the second
+ *                                                              pass would miss it
  *
  * RULES    arrived changes only under the lock of the root, before its count does.
  *
@@ -30,7 +32,7 @@
 /* Under the lock of a root: its count is about to grow. */
 KC_INLINE void kc__root_arrive(kc_job_t *root)
 {
-    kc_store_release(&root->arrived, kc_load_relaxed(&root->arrived) + 1); /* R5 */
+    kc_store_release(&root->arrived, kc_load_relaxed(&root->arrived) + 1); /* root.1 */
 }
 
 /* One more in the count of a root, which is there as long as its scheduler. */
@@ -45,8 +47,8 @@ KC_INLINE void kc__root_hold(kc_job_t *root)
 /* The first pass: the root counts nothing but itself. Adds what has come to it so far. */
 KC_INLINE bool kc__root_is_empty(const kc_job_t *root, uint64_t *arrived)
 {
-    *arrived += kc_load_acquire(&root->arrived);                                      /* R6 */
-    return (kc_load_acquire(&root->task.word) & (KC_WORD_COUNT | KC_WORD_LOCK)) == 1; /* R7 */
+    *arrived += kc_load_acquire(&root->arrived);                                      /* root.2 */
+    return (kc_load_acquire(&root->task.word) & (KC_WORD_COUNT | KC_WORD_LOCK)) == 1; /* root.3 */
 }
 
 /* n roots, root(of, i) is one of them: there was a moment during this call when all were empty. */

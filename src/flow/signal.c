@@ -26,11 +26,11 @@
  *          kc__signal_tell, which tells the slots at once, and leaves the chains to the queue of
  *          the emit that asked (kc_handling.work): so owners chained to owners do not nest.
  *
- * ORDER    id  site     operation      pairs with  carries; what breaks if weaker
- *          S1  state    store_release  S2          what the emitter wrote before; who learns of a
- *                                                  bit by asking reads old data
- *          S2  state    load_acquire   S1          the same
- *          S3  release  sub_acq_rel    S3          all uses before the free
+ * ORDER    id        site     operation      pairs with  carries; what breaks if weaker
+ *          signal.1  state    store_release  signal.2    what the emitter wrote before; who learns
+ *                                                        of a bit by asking reads old data
+ *          signal.2  state    load_acquire   signal.1    the same
+ *          signal.3  release  sub_acq_rel    signal.3    all uses before the free
  *
  * PROGRESS An emit at n slots takes O(n) steps and no memory, and no more stack for a deep graph
  *          than for a flat one.
@@ -54,7 +54,7 @@ struct kc_emit {
 void kc__signal_unref(kc_signal_t *s)
 {
     kc__tsan_release(s);
-    if (kc_sub_acq_rel(&s->block.flags, 1) != 1) /* S3 */
+    if (kc_sub_acq_rel(&s->block.flags, 1) != 1) /* signal.3 */
         return;
     KC_ASSERT(!s->slots && !s->visits && !s->edges && !s->targeted && !s->pending && !s->late);
     kc__free(s->data);
@@ -99,7 +99,7 @@ static kc_sigset_t trigger(kc_signal_t *s, kc_sigset_t bits)
     kc_sigset_t state = kc_load_relaxed(&s->state), fired = bits & ~(state & KC_SIG_ONCE);
 
     kc__tsan_release(&s->lock);
-    kc_store_release(&s->state, state | fired); /* S1 */
+    kc_store_release(&s->state, state | fired); /* signal.1 */
     return fired;
 }
 
@@ -351,7 +351,8 @@ void kc_signal_release(kc_signal_t *s)
 
 kc_sigset_t kc_signal_state(const kc_signal_t *s)
 {
-    kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_state", s)->state); /* S2 */
+    kc_sigset_t state =
+        kc_load_acquire(&kc__signal_live("kc_signal_state", s)->state); /* signal.2 */
 
     kc__tsan_acquire(&s->lock);
     return state;
@@ -359,7 +360,8 @@ kc_sigset_t kc_signal_state(const kc_signal_t *s)
 
 kc_sigset_t kc_signal_emit(kc_signal_t *s, kc_sigset_t bits)
 {
-    kc_sigset_t state = kc_load_acquire(&kc__signal_live("kc_signal_emit", s)->state); /* S2 */
+    kc_sigset_t state =
+        kc_load_acquire(&kc__signal_live("kc_signal_emit", s)->state); /* signal.2 */
     kc_sigset_t new = bits & ~(state & KC_SIG_ONCE & ~KC_SIG_TERMINATE);
 
     if (new)

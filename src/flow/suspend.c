@@ -14,8 +14,8 @@
  *          comes to the message. So the waker is a block of its own, which kc_suspend and the
  *          message hold, and the message is for nothing then.
  *
- * SHAPE    state   0 --kc_wake: U1--> WOKEN                          not called any more
- *                  0 --message: U2--> CALLED --kc_wake: U1--> CALLED | WOKEN
+ * SHAPE    state   0 --kc_wake: suspend.1--> WOKEN                          not called any more
+ *                  0 --message: suspend.2--> CALLED --kc_wake: suspend.1--> CALLED | WOKEN
  *
  *          WOKEN comes before the claim of the wait, so nobody but kc_wake touches that.
  *
@@ -23,13 +23,14 @@
  *          body counts itself as one who waits for others (KC_COUNT_SUSPENDS) from before begin
  *          until it goes on (S11).
  *
- * ORDER    id  site            operation    pairs with  carries; what breaks if weaker
- *          U1  kc_wake: state  cas_acq_rel  U1, U2      (the word alone: one step, or two wake one
- *                                                       wait, or it is forgotten that `cancelled`
- *                                                       was called)
- *          U2  message: state  cas_acq_rel  U1          (the same: one step, or `cancelled` is
- *                                                       called after kc_wake has returned)
- *          U3  unref: refs     sub_acq_rel  U3          all uses before the block is free
+ * ORDER    id         site            operation    pairs with  carries; what breaks if weaker
+ *          suspend.1  kc_wake: state  cas_acq_rel  suspend.1,  (the word alone: one step, or two
+ *                                                  suspend.2   wake one wait, or it is forgotten
+ *                                                              that `cancelled` was called)
+ *          suspend.2  message: state  cas_acq_rel  suspend.1   (the same: one step, or `cancelled`
+ *                                                              is called after kc_wake has
+ *                                                              returned)
+ *          suspend.3  unref: refs     sub_acq_rel  suspend.3   all uses before the block is free
  *
  * WHY NOT  kc_wake waits until a call of `cancelled` has returned: then that could never ask the
  *          foreign side to wait for its callback, nor take a lock that is held around kc_wake.
@@ -65,7 +66,7 @@ static struct waker *waker_of(kc_handle_t *h)
 
 static void unref(struct waker *k)
 {
-    if (kc_sub_acq_rel(&k->refs, 1) == 1) /* U3 */
+    if (kc_sub_acq_rel(&k->refs, 1) == 1) /* suspend.3 */
         kc__handle_free(&k->handle);
 }
 
@@ -104,7 +105,7 @@ void kc_wake(kc_waker_t *waker, int rc)
     do
         if (seen & WOKEN)
             used_before();
-    while (!kc_cas_acq_rel(&k->state, &seen, seen | WOKEN)); /* U1 */
+    while (!kc_cas_acq_rel(&k->state, &seen, seen | WOKEN)); /* suspend.1 */
     kc_wait_t *w = k->wait;
     bool claimed = kc__wait_claim(w, rc);
     KC_ASSERT(claimed);
@@ -128,7 +129,7 @@ void kc__suspend_message(kc_block_t *block)
     struct waker *k = waker_of(kc_container_of(block, kc_handle_t, block));
     uint32_t none = 0;
 
-    if (kc_cas_acq_rel(&k->state, &none, CALLED)) /* U2 */
+    if (kc_cas_acq_rel(&k->state, &none, CALLED)) /* suspend.2 */
         call(k, k->cancelled);
     unref(k);
 }

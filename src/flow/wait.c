@@ -17,12 +17,13 @@
  *          A claimed wait is always woken, and a coroutine that waits always leaves: it never
  *          notices by itself that it was claimed. So it comes out of a queue exactly once.
  *
- * ORDER    id  site          operation      pairs with    carries; what breaks if weaker
- *          A2  wake: word    store_release  A3, sched H8  the result, for a plain thread
- *          A3  wait: word    load_acquire   A2
- *          A4  hop: worker   store_release  cancel X1     the coroutine's fields, for a cancel on
- *                                                         the thread where it goes
- *          A5  cancel: claim cas_acq_rel    wait.h A1     exactly one ends a wait
+ * ORDER    id      site           operation      pairs with  carries; what breaks if weaker
+ *          wait.2  wake: word     store_release  wait.3,     the result, for a plain thread
+ *                                                sched.7
+ *          wait.3  wait: word     load_acquire   wait.2
+ *          wait.4  hop: worker    store_release  cancel.1    the coroutine's fields, for a cancel
+ *                                                            on the thread where it goes
+ *          wait.5  cancel: claim  cas_acq_rel    wait.1      exactly one ends a wait
  *
  * WHY NOT  Publish in the job, then look at its word again: two more locked instructions in every
  *          wait, and a handshake before the frame may go.
@@ -134,7 +135,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 
     if (deadline != KC_FOREVER && !pumps) /* its clock may be a virtual one */
         until = real_time_of(deadline, now);
-    for (uint32_t seen; (seen = kc_load_acquire(&w->word)) != KC_DONE;) { /* A3 */
+    for (uint32_t seen; (seen = kc_load_acquire(&w->word)) != KC_DONE;) { /* wait.3 */
         if ((pumps || kc__os_now() >= until) && deadline != KC_FOREVER &&
             kc__wait_claim(w, w->timed_out))
             return w->rc;
@@ -168,7 +169,7 @@ void kc__wait_wake_other(kc_wait_t *w)
         kc__join_wakes(w);
         return;
     }
-    kc_store_release(&w->word, KC_DONE); /* A2 */
+    kc_store_release(&w->word, KC_DONE); /* wait.2 */
     if (to)
         kc__worker_wake(to);
     kc__os_wake(&w->word); /* if w is gone, this wakes nobody, or somebody who looks again */
@@ -202,7 +203,7 @@ void kc__wait_cancel(kc_task_t *task)
     else if (kc_unlikely(kc_load_relaxed(&task->kind) == KC_WAIT_SUSPEND))
         kc__suspend_cancel(task->wait);
     else if (kc_load_relaxed(&co->claim) == open &&
-             kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* A5 */
+             kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* wait.5 */
         kc__worker_ready(kc__worker(), co);
 }
 
@@ -281,7 +282,7 @@ static void move_to(kc_job_t *j, kc_worker_t *to)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    kc_store_release(&j->task.worker, to); /* A4 */
+    kc_store_release(&j->task.worker, to); /* wait.4 */
     if (kc_likely(!ext))
         return;
     if (ext->timeout)

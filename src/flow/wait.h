@@ -13,9 +13,9 @@
  *
  *     if (kc__wait_claim(w, rc)) ... take it out of the queue; unlock; kc__wait_wake(w);
  *
- * ORDER    id  site          operation    pairs with  carries
- *          A1  claim of co,  cas_acq_rel  A1, A5      exactly one claims, see wait.c
- *              word
+ * ORDER    id      site          operation    pairs with      carries
+ *          wait.1  claim of co,  cas_acq_rel  wait.1, wait.5  exactly one claims, see wait.c
+ *                  word
  */
 #ifndef KC_FLOW_WAIT_H
 #define KC_FLOW_WAIT_H
@@ -63,13 +63,13 @@ typedef struct kc_link {
 
 typedef struct kc_wait {
     KC_ATOMIC(uint32_t) word; /* A  a plain thread: 0: waits; 1: claimed; KC_DONE: goes on  */
-    int rc;                   /* >(A1) the claimer's, but for KC_CLAIM_CANCELLED            */
+    int rc;                   /* >(wait.1) the claimer's, but for KC_CLAIM_CANCELLED        */
     kcoro_t *co;              /* I  the job's coroutine; NULL: a plain thread               */
     kc_worker_t *worker;      /* I  its thread; NULL: a plain thread that only waits        */
     const void *object;       /* I  for reports                                             */
     kc_wait_kind_t kind;      /* I                                                          */
     int timed_out;            /* I  what rc is when its time has come                       */
-    kc_worker_t *waker;       /* >(A1) of one that migrates: the thread that has woken it   */
+    kc_worker_t *waker;       /* >(wait.1) of one that migrates: the thread that woke it  */
     kc_alarm_t alarm;         /* O                                                          */
     kc_link_t link;           /* L  in the queue of what it waits for; then in a list of claimed */
 } kc_wait_t;
@@ -247,9 +247,9 @@ KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
     kcoro_t *co = w->co;
     uint32_t seen = co ? kc_load_relaxed(&co->claim) : 0;
 
-    if (kc_likely(co != NULL)
-            ? seen < KC_CLAIM_FIRM || !kc_cas_acq_rel(&co->claim, &seen, KC_CLAIM_TAKEN) /* A1 */
-            : !kc_cas_acq_rel(&w->word, &seen, 1))                                       /* A1 */
+    if (kc_likely(co != NULL) ? seen < KC_CLAIM_FIRM ||
+                                    !kc_cas_acq_rel(&co->claim, &seen, KC_CLAIM_TAKEN) /* wait.1 */
+                              : !kc_cas_acq_rel(&w->word, &seen, 1))                   /* wait.1 */
         return false;
     w->rc = rc;
     return true;

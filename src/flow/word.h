@@ -7,13 +7,15 @@
  *          and is given back, with all that has changed in it, by a plain store. While it is not,
  *          the word changes by compare and swap.
  *
- * ORDER    id  site    operation      pairs with  carries; what breaks if weaker
- *          J1  swap    cas_acq_rel    J1, J2      what is under the lock; if a count falls: all
- *                                                 that child or body wrote, for who ends the job or
- *                                                 drains it. One step: a count above 0 is one,
- *                                                 a job cannot end between the look and the change
- *          J2  unlock  store_release  J1, J5      what is under the lock; outcome and payload
- *          J5  seen    load_acquire   J1, J2      the same, for who only looks
+ * ORDER    id      site    operation      pairs with      carries; what breaks if weaker
+ *          word.1  swap    cas_acq_rel    word.1, word.2  what is under the lock; if a count falls:
+ *                                                         all that child or body wrote, for who
+ *                                                         ends the job or drains it. One step: a
+ *                                                         count above 0 is one, a job cannot end
+ *                                                         between the look and the change
+ *          word.2  unlock  store_release  word.1, word.3  what is under the lock; outcome and
+ *                                                         payload
+ *          word.3  seen    load_acquire   word.1, word.2  the same, for who only looks
  *
  * WHY NOT  Counting without a look at the lock: then it takes a second locked operation to unlock,
  *          and each job is locked four times in its life.
@@ -71,7 +73,7 @@ KC_COLD uint64_t kc__word_wait(kc_task_t *task);
 /* The word, which nobody has locked. */
 KC_INLINE uint64_t kc__word_seen(kc_task_t *task)
 {
-    uint64_t seen = kc_load_acquire(&task->word); /* J5 */
+    uint64_t seen = kc_load_acquire(&task->word); /* word.3 */
 
     return kc_unlikely(seen & KC_WORD_LOCK) ? kc__word_wait(task) : seen;
 }
@@ -79,7 +81,7 @@ KC_INLINE uint64_t kc__word_seen(kc_task_t *task)
 /* The word becomes another one. False: it is not what was seen any more; *seen is, see above. */
 KC_INLINE bool kc__word_swap(kc_task_t *task, uint64_t *seen, uint64_t word)
 {
-    if (kc_likely(kc_cas_acq_rel(&task->word, seen, word))) /* J1 */
+    if (kc_likely(kc_cas_acq_rel(&task->word, seen, word))) /* word.1 */
         return true;
     if (*seen & KC_WORD_LOCK)
         *seen = kc__word_wait(task);
@@ -90,7 +92,7 @@ KC_INLINE bool kc__word_swap(kc_task_t *task, uint64_t *seen, uint64_t word)
 KC_INLINE bool kc__word_try(kc_task_t *task, uint64_t seen, uint64_t word)
 {
     return kc_likely(!(seen & KC_WORD_LOCK)) &&
-           kc_likely(kc_cas_acq_rel(&task->word, &seen, word)); /* J1 */
+           kc_likely(kc_cas_acq_rel(&task->word, &seen, word)); /* word.1 */
 }
 
 /* Takes the lock. Returns what the word was. */
@@ -106,7 +108,7 @@ KC_INLINE uint64_t kc__word_lock(kc_task_t *task)
 /* Gives it back. word: what it is then, without the lock. */
 KC_INLINE void kc__word_unlock(kc_task_t *task, uint64_t word)
 {
-    kc_store_release(&task->word, word); /* J2 */
+    kc_store_release(&task->word, word); /* word.2 */
 }
 
 /* Sets and clears bits. Returns what it was. */

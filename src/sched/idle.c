@@ -6,11 +6,12 @@
  *          thread's deque, beginning with a random one. For some microseconds it looks again and
  *          again; then it sets its bit (idle.h), looks a last time, and sleeps on its futex.
  *
- * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
- *          Z1  wake: awake   store_release  Z2, sched H6 (the work itself goes through the queues)
- *          Z2  sleep: awake  load_acquire   Z1
- *          Z3  closing       load_acquire   sched.c H1  what is in the inbox; a message would be
- *                                                       left behind
+ * ORDER    id      site          operation      pairs with  carries; what breaks if weaker
+ *          idle.5  wake: awake   store_release  idle.6,     (the work itself goes through the
+ *                                               sched.5     queues)
+ *          idle.6  sleep: awake  load_acquire   idle.5
+ *          idle.7  closing       load_acquire   sched.1     what is in the inbox; a message would
+ *                                                           be left behind
  *
  * WHY NOT  Wake a worker for each task: a thread that gets up costs 20 us and more. The one that
  *          finds something calls the next one, if there is more.
@@ -32,7 +33,7 @@ static void wake(kc_worker_t *w, uint32_t what_for)
 
     if (on_fd) /* before main, which waits for the word, may close it */
         kc__sched_signal_fd(w->sched);
-    kc_store_release(&w->awake, what_for); /* Z1 */
+    kc_store_release(&w->awake, what_for); /* idle.5 */
     if (!on_fd)
         kc__os_wake(&w->awake);
 }
@@ -148,7 +149,7 @@ static bool anything_left(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* Z3 */
+    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* idle.7 */
         return true;
     if (w == s->main && kc__worker_cares(w, KC_CARE_ONCE) && kc_load_relaxed(&s->flights) == 0)
         return true;
@@ -166,7 +167,7 @@ static bool wait_for_wake(kc_worker_t *w, kc_time_t until)
 {
     uint32_t what_for;
 
-    while ((what_for = kc_load_acquire(&w->awake)) == KC_ASLEEP) { /* Z2 */
+    while ((what_for = kc_load_acquire(&w->awake)) == KC_ASLEEP) { /* idle.6 */
         kc__os_wait(&w->awake, KC_ASLEEP, until);
         if (until != KC_FOREVER && kc__os_now() >= until &&
             kc__idle_leave(&w->sched->idle, w->bits))

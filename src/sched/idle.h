@@ -18,16 +18,16 @@
  *
  * WHO      enter, leave, found: the thread itself. claim, wakeable, pick: anybody.
  *
- * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
- *          I1  enter         fence_seq_cst  I2          the bit before the look at the queues; both
- *                                                       sides look too early, work lies and the
- *                                                       thread sleeps
- *          I2  claim, pick,  fence_seq_cst  I1          the work before the look at the word
- *              wakeable
- *          I3  all changes   cas_acq_rel    I3          what the sleeper wrote before it slept, the
- *                                                       finder's deque for who sleeps next
- *          I4  found         fence_seq_cst  I2          the count before the look for more; work
- *                                                       lies and everybody sleeps
+ * ORDER    id      site          operation      pairs with  carries; what breaks if weaker
+ *          idle.1  enter         fence_seq_cst  idle.2      the bit before the look at the queues;
+ *                                                           both sides look too early, work lies
+ *                                                           and the thread sleeps
+ *          idle.2  claim, pick,  fence_seq_cst  idle.1      the work before the look at the word
+ *                  wakeable
+ *          idle.3  all changes   cas_acq_rel    idle.3      what the sleeper wrote before it slept,
+ *                                                           the finder's deque for who sleeps next
+ *          idle.4  found         fence_seq_cst  idle.2      the count before the look for more;
+ *                                                           work lies and everybody sleeps
  *
  * PROGRESS lock-free.
  */
@@ -57,8 +57,8 @@ KC_INLINE void kc__idle_enter(kc_idle_t *idle, int i, bool searching)
 
     do
         next = (seen | kc__idle_bit(i)) - (searching ? KC_IDLE_SEARCHER : 0);
-    while (!kc_cas_acq_rel(&idle->word, &seen, next)); /* I3 */
-    kc_fence_seq_cst();                                /* I1 */
+    while (!kc_cas_acq_rel(&idle->word, &seen, next)); /* idle.3 */
+    kc_fence_seq_cst();                                /* idle.1 */
 }
 
 /* The thread of these bits will not sleep after all. False: somebody has woken it meanwhile, the
@@ -70,14 +70,14 @@ KC_INLINE bool kc__idle_leave(kc_idle_t *idle, uint64_t bits)
     do
         if (!(seen & bits))
             return false;
-    while (!kc_cas_acq_rel(&idle->word, &seen, seen & ~bits)); /* I3 */
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen & ~bits)); /* idle.3 */
     return true;
 }
 
 /* There is work for the thread of these bits. True: it slept, and this caller wakes it. */
 KC_INLINE bool kc__idle_claim(kc_idle_t *idle, uint64_t bits)
 {
-    kc_fence_seq_cst(); /* I2 */
+    kc_fence_seq_cst(); /* idle.2 */
     return kc__idle_leave(idle, bits);
 }
 
@@ -85,7 +85,7 @@ KC_INLINE bool kc__idle_claim(kc_idle_t *idle, uint64_t bits)
  * sleeps, or somebody searches already. */
 KC_INLINE uint64_t kc__idle_wakeable(const kc_idle_t *idle, uint64_t members)
 {
-    kc_fence_seq_cst(); /* I2 */
+    kc_fence_seq_cst(); /* idle.2 */
     uint64_t seen = kc_load_relaxed(&idle->word);
 
     return seen >= KC_IDLE_SEARCHER ? 0 : seen & members;
@@ -94,7 +94,7 @@ KC_INLINE uint64_t kc__idle_wakeable(const kc_idle_t *idle, uint64_t members)
 /* The one of these that this caller wakes, as a searcher; -1: as above. */
 KC_INLINE int kc__idle_pick(kc_idle_t *idle, uint64_t members)
 {
-    kc_fence_seq_cst(); /* I2 */
+    kc_fence_seq_cst(); /* idle.2 */
     uint64_t seen = kc_load_relaxed(&idle->word), who;
 
     do {
@@ -102,7 +102,7 @@ KC_INLINE int kc__idle_pick(kc_idle_t *idle, uint64_t members)
         if (seen >= KC_IDLE_SEARCHER || !who)
             return -1;
         who &= -who;
-    } while (!kc_cas_acq_rel(&idle->word, &seen, (seen & ~who) + KC_IDLE_SEARCHER)); /* I3 */
+    } while (!kc_cas_acq_rel(&idle->word, &seen, (seen & ~who) + KC_IDLE_SEARCHER)); /* idle.3 */
     return __builtin_ctzll(who);
 }
 
@@ -114,7 +114,7 @@ KC_INLINE bool kc__idle_search(kc_idle_t *idle, int members)
     do
         if ((seen >> KC_IDLE_MEMBERS) * 2 >= (uint64_t)members)
             return false;
-    while (!kc_cas_acq_rel(&idle->word, &seen, seen + KC_IDLE_SEARCHER)); /* I3 */
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen + KC_IDLE_SEARCHER)); /* idle.3 */
     return true;
 }
 
@@ -124,9 +124,9 @@ KC_INLINE bool kc__idle_found(kc_idle_t *idle)
 {
     uint64_t seen = kc_load_relaxed(&idle->word);
 
-    while (!kc_cas_acq_rel(&idle->word, &seen, seen - KC_IDLE_SEARCHER)) /* I3 */
+    while (!kc_cas_acq_rel(&idle->word, &seen, seen - KC_IDLE_SEARCHER)) /* idle.3 */
         ;
-    kc_fence_seq_cst(); /* I4 */
+    kc_fence_seq_cst(); /* idle.4 */
     return seen >> KC_IDLE_MEMBERS == 1;
 }
 

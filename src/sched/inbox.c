@@ -14,10 +14,10 @@
  *          Messages, and timers that are due, may lead to functions of the user's that are nobody's
  *          body: they are read, and taken, on the thread's own stack only (worker.c).
  *
- * ORDER    id  site   operation      pairs with  carries; what breaks if weaker
- *          N1  taken  cas_acq_rel    N2          one at a time empties the injector, or a list of
- *                                                offers
- *          N2  taken  store_release  N1
+ * ORDER    id       site   operation      pairs with  carries; what breaks if weaker
+ *          inbox.1  taken  cas_acq_rel    inbox.2     one at a time empties the injector, or a list
+ *                                                     of offers
+ *          inbox.2  taken  store_release  inbox.1
  */
 #include "base/os.h"
 #include "sched/sched.h"
@@ -127,10 +127,10 @@ size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_
     uint32_t free = 0;
     size_t n = 0;
 
-    if (kc__mpsc_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* N1 */
+    if (kc__mpsc_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* inbox.1 */
         return 0;
     kc_mpsc_node_t *node = kc__mpsc_take_all(from);
-    kc_store_release(taken, 0); /* N2 */
+    kc_store_release(taken, 0); /* inbox.2 */
     for (; node; n++) {
         kc_mpsc_node_t *after = node->next;
         kc__worker_keep_fresh(

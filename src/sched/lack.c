@@ -24,7 +24,7 @@
  *          when a thread goes to sleep, and is KC_FOREVER only as long as nobody wakes it: that it
  *          gets up to try again is nothing that could give a stack back. lack_count is raised
  *          before others are woken, and looked at by who goes to sleep when its bit is set (idle.h
- *          I1, I2): so while there are any, those who could start them get up again.
+ *          idle.1, idle.2): so while there are any, those who could start them get up again.
  *
  * WHY NOT  Fail at once, when a stack is needed: a burst of short jobs at the limit would lose
  *          some that only had to wait for their turn.

@@ -8,17 +8,17 @@
  *
  * SHAPE    destroy: all jobs are cancelled --> main pumps until none is left --> the workers end.
  *
- * ORDER    id  site              operation      pairs with   carries; what breaks if weaker
- *          H1  stop: closing     store_release  worker.c W3, the last messages, for the inbox
- *                                               idle.c Z3
- *          H2  arrive: arrived   sub_acq_rel    H3           the worker's own structure
- *          H3  start: arrived    load_acquire   H2
- *          H4  record: recorder  load_acquire   trace.c T1   the recorder; events would go into
- *                                                            memory that is not set up yet
- *          H6  pump: awake       load_acquire   idle.c Z1    that the descriptor was written to:
- *                                                            it could be closed before
- *          H7  pump: flights     load_acquire   token.c K2   what the run wrote
- *          H8  pump: done        load_acquire   wait.c A2    the result of what is waited for
+ * ORDER    id       site              operation      pairs with  carries; what breaks if weaker
+ *          sched.1  stop: closing     store_release  worker.1,   the last messages, for the inbox
+ *                                                    idle.7
+ *          sched.2  arrive: arrived   sub_acq_rel    sched.3     the worker's own structure
+ *          sched.3  start: arrived    load_acquire   sched.2
+ *          sched.4  record: recorder  load_acquire   trace.1     the recorder; events would go into
+ *                                                                memory that is not set up yet
+ *          sched.5  pump: awake       load_acquire   idle.5      that the descriptor was written
+ *                                                                to: it could be closed before
+ *          sched.6  pump: flights     load_acquire   token.2     what the run wrote
+ *          sched.7  pump: done        load_acquire   wait.2      the result of what is waited for
  */
 #define _GNU_SOURCE
 #include "base/os.h"
@@ -74,7 +74,7 @@ void kc__sched_arrive(kc_sched_t *s, bool ok)
 {
     if (!ok)
         kc_store_relaxed(&s->stop, 1);
-    if (kc_sub_acq_rel(&s->arrived, 1) == 1) /* H2 */
+    if (kc_sub_acq_rel(&s->arrived, 1) == 1) /* sched.2 */
         kc__os_wake(&s->arrived);
 }
 
@@ -158,7 +158,7 @@ static kc_sched_t *sched_alloc(int workers)
 /* Ends the threads 0...n-1, which have started. No task is left. */
 static void stop_threads(kc_sched_t *s, int n)
 {
-    kc_store_release(&s->closing, 1); /* H1 */
+    kc_store_release(&s->closing, 1); /* sched.1 */
     for (int i = 0; i < n; i++)
         kc__worker_wake(s->worker[i]);
     for (int i = 0; i < n; i++)
@@ -177,7 +177,7 @@ static int start_threads(kc_sched_t *s)
     }
     for (int i = n; i < s->workers; i++)
         kc__sched_arrive(s, false);
-    while ((missing = kc_load_acquire(&s->arrived)) > 0) /* H3 */
+    while ((missing = kc_load_acquire(&s->arrived)) > 0) /* sched.3 */
         kc__os_wait(&s->arrived, missing, INT64_MAX);
     if (kc_load_relaxed(&s->stop) == 0)
         return 0;
@@ -324,7 +324,7 @@ static void pump_begin(kc_sched_t *s)
     if (!kc_load_relaxed(&s->outside))
         return;
     if (!kc__idle_leave(&s->idle, s->main->bits))
-        while (kc_load_acquire(&s->main->awake) == 0) /* H6 */
+        while (kc_load_acquire(&s->main->awake) == 0) /* sched.5 */
             kc__os_back_off(&looks);                  /* the wake-up is on its way */
     s->main->searching = kc_load_relaxed(&s->main->awake) == KC_AWAKE_AS_SEARCHER;
     kc_store_relaxed(&s->main->awake, 0);
@@ -510,7 +510,7 @@ bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t)
     s->follow_clock = true;
     s->deadline = at == KC_FOREVER ? 0 : at;
     s->done = done;
-    while (!(done && kc_load_acquire(done) == KC_DONE) && kc_now() < at) { /* H8 */
+    while (!(done && kc_load_acquire(done) == KC_DONE) && kc_now() < at) { /* sched.7 */
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
@@ -547,7 +547,7 @@ static kc_time_t pump_once(const char *call, kc_sched_t *s, kc_time_t now, bool 
     do
         kc__worker_run_ready(s->main);
     while (kc__worker_take_lacking(s->main));
-    while (wait && kc_load_acquire(&s->flights) > 0) { /* H7 */
+    while (wait && kc_load_acquire(&s->flights) > 0) { /* sched.6 */
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
@@ -697,7 +697,7 @@ int kc_worker_index(void)
 
 void kc__sched_record(kc_sched_t *s, kc_record_t e, const char *name)
 {
-    kc_recorder_t *r = kc_load_acquire(&s->recorder); /* H4 */
+    kc_recorder_t *r = kc_load_acquire(&s->recorder); /* sched.4 */
     kc_worker_t *w = kc__worker();
 
     int lane = !w || w->sched != s   ? s->workers + KC_LANE_OTHERS

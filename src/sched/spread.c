@@ -25,7 +25,7 @@
  *          Nothing depends on these numbers but where something runs: they may be a little old.
  *
  * ORDER    All relaxed: what an offer carries goes through its list (mpsc.h), who sleeps is told as
- *          after a push into the inbox (idle.h I1, I2).
+ *          after a push into the inbox (idle.1, idle.2).
  *
  * WHY NOT  The task straight into the other's inbox: nobody else could start it while that worker
  *          computes. A comparison with all workers: each start would read a line of each of them.

@@ -27,16 +27,17 @@
  *          is given up exactly once: when a delayed run starts, when the message of a cancel is
  *          read, or when the scheduler ends. So a message never names a token that is gone.
  *
- * ORDER    id  site              operation    pairs with  carries; what breaks if weaker
- *          K1  state changes     cas_acq_rel  K1          start against cancel: exactly one; what
- *                                                       the runs did with arg, to who disposes
- *          K2  run_ended:        sub_acq_rel  sched.c H7  what the run wrote
- *              flights
- *          K3  unref             sub_acq_rel  K3          all uses before the free
- *          K4  looks at state    load_acquire K1          that a cancel counts in `cancelling`;
- *                                                       close would leave its message unread
- *          K5  cancel, close:    sub_acq_rel, itself      the message; close would leave it unread.
- *              cancelling        load_acquire             And what dispose has done
+ * ORDER    id       site            operation     pairs with  carries; what breaks if weaker
+ *          token.1  state changes   cas_acq_rel   token.1     start against cancel: exactly one;
+ *                                                             what the runs did with arg, to who
+ *                                                             disposes
+ *          token.2  run_ended:      sub_acq_rel   sched.6     what the run wrote
+ *                   flights
+ *          token.3  unref           sub_acq_rel   token.3     all uses before the free
+ *          token.4  looks at state  load_acquire  token.1     that a cancel counts in `cancelling`;
+ *                                                             close would leave its message unread
+ *          token.5  cancel, close:  sub_acq_rel,  itself      the message; close would leave it
+ *                   cancelling      load_acquire              unread. And what dispose has done
  */
 #include "base/os.h"
 #include "coro/object.h"
@@ -84,7 +85,7 @@ _Static_assert(sizeof(struct kc_token) <= KC_BLOCK_SIZE, "a token is a control b
 
 static void hub_unref(kc_hub_t *hub)
 {
-    if (kc_sub_acq_rel(&hub->refs, 1) == 1) /* K3 */
+    if (kc_sub_acq_rel(&hub->refs, 1) == 1) /* token.3 */
         kc__free(hub);
 }
 
@@ -98,7 +99,7 @@ static void unref(kc_token_t *t)
 {
     kc_hub_t *hub = t->hub;
 
-    if (kc_sub_acq_rel(&t->refs, 1) != 1) /* K3 */
+    if (kc_sub_acq_rel(&t->refs, 1) != 1) /* token.3 */
         return;
     if (t->task)
         kc__task_host.drop(t->task);
@@ -109,11 +110,11 @@ static void unref(kc_token_t *t)
 /* Sets bits if none of `unless` is set. Returns true if it did. */
 static bool set_unless(kc_token_t *t, uint32_t bits, uint32_t unless, uint32_t *before)
 {
-    uint32_t seen = kc_load_acquire(&t->state); /* K4 */
+    uint32_t seen = kc_load_acquire(&t->state); /* token.4 */
     do
         if (seen & unless)
             return false;
-    while (!kc_cas_acq_rel(&t->state, &seen, seen | bits)); /* K1 */
+    while (!kc_cas_acq_rel(&t->state, &seen, seen | bits)); /* token.1 */
     *before = seen;
     return true;
 }
@@ -123,7 +124,7 @@ static uint32_t clear(kc_token_t *t, uint32_t bits)
 {
     uint32_t seen = kc_load_relaxed(&t->state);
 
-    while (!kc_cas_acq_rel(&t->state, &seen, seen & ~bits)) /* K1 */
+    while (!kc_cas_acq_rel(&t->state, &seen, seen & ~bits)) /* token.1 */
         ;
     return seen;
 }
@@ -188,7 +189,7 @@ static void run_ended(void *arg)
         kc__worker_call(dispose, t); /* it was the last one */
     unref(t);                        /* the run's */
     kc__tsan_release(&s->flights);
-    if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* K2 */
+    if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* token.2 */
         kc__worker_wake(s->main);
 }
 
@@ -253,7 +254,7 @@ bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
     while ((timer = kc__timers_pop(&hub->timers, now)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
         any = true;
-        if (kc_load_acquire(&t->state) & CANCELLED) /* K4 */
+        if (kc_load_acquire(&t->state) & CANCELLED) /* token.4 */
             continue; /* its message is on its way, and gives up the timer's reference */
         if (t->interval)
             kc__timers_add_again(&hub->timers, &t->timer, next_tick(t, now));
@@ -278,7 +279,7 @@ void kc__hub_take(kc_hub_t *hub, kc_block_t *block)
     kc_token_t *t = kc_container_of(block, kc_token_t, block);
 
     /* If it was cancelled on its way, the message may have been read already: no timer then. */
-    if (!(kc_load_acquire(&t->state) & CANCELLED)) /* K4 */
+    if (!(kc_load_acquire(&t->state) & CANCELLED)) /* token.4 */
         kc__timers_add(&hub->timers, &t->timer, t->timer.due);
     kc__worker_hear_of(hub->sched->main, t->timer.due);
     unref(t); /* the inbox's */
@@ -317,7 +318,7 @@ void kc__hub_close(kc_hub_t *hub)
 
     kc__hub_shut(hub);
     /* No further cancel can succeed; those that have must have sent their messages. */
-    while (kc_load_acquire(&hub->cancelling) > 0) /* K5 */
+    while (kc_load_acquire(&hub->cancelling) > 0) /* token.5 */
         kc__os_back_off(&looks);
     take_cancelled(hub);
     hub_unref(hub);
@@ -456,14 +457,14 @@ static bool cancel(kc_token_t *t)
     kc_hub_t *hub = t->hub;
 
     kc__tsan_release(t);
-    kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: K1 carries it */
+    kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: token.1 carries it */
     uint32_t before;
     bool first = set_unless(t, CANCELLED, CANCELLED | OVER, &before);
     if (first) {
         give_up_arg(t, before); /* before the message: then t may be gone, if its holder is */
         kc__mpsc_push(&hub->cancelled, &t->cancel_link);
     }
-    kc_sub_acq_rel(&hub->cancelling, 1); /* K5 */
+    kc_sub_acq_rel(&hub->cancelling, 1); /* token.5 */
     return first;
 }
 
@@ -476,7 +477,7 @@ bool kc_token_cancel(kc_token_t *t)
 bool kc_token_cancelled(const kc_token_t *t)
 {
     check("kc_token_cancelled", t);
-    uint32_t state = kc_load_acquire(&t->state); /* K4 */
+    uint32_t state = kc_load_acquire(&t->state); /* token.4 */
     kc__tsan_acquire(t);
     return state & (CANCELLED | OVER);
 }

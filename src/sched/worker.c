@@ -27,9 +27,9 @@
  *          it has to think of (care) lies in a page that the kernel wipes in the child, and zero
  *          means there that this is one.
  *
- * ORDER    id  site            operation      pairs with  carries; what breaks if weaker
- *          W3  closing         load_acquire   sched.c H1  what is in the inbox; a message would be
- *                                                         left behind
+ * ORDER    id        site     operation     pairs with  carries; what breaks if weaker
+ *          worker.1  closing  load_acquire  sched.1     what is in the inbox; a message would be
+ *                                                       left behind
  *
  * RULES    R1 a coroutine is in at most one queue, and only while it is not RUNNING.
  *          R2 nothing of a thread is kept in a variable over a switch (coro.c, R4): after a hop the
@@ -630,7 +630,7 @@ void *kc__worker_main(void *arg)
         return NULL;
     t->worker = w;
     t->stacks.lazy = true;
-    while (!kc_load_acquire(&w->sched->closing)) { /* W3 */
+    while (!kc_load_acquire(&w->sched->closing)) { /* worker.1 */
         if (kc__worker_run_ready(w) || kc__worker_search(w))
             continue;
         kc__worker_sleep(w, kc__worker_next_due(w));

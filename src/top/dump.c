@@ -17,10 +17,10 @@
  *
  *          Leaves are collected for each parent, so that those that say the same become one.
  *
- * ORDER    id  site             operation      pairs with  carries; what breaks if weaker
- *          P1  look: worker     load_acquire   wait.c A4   the fields of the worker
- *          P2  rest: turns      fence_seq_cst  itself      the reads of the stack between the two
- *                                                          of the counter
+ * ORDER    id      site          operation      pairs with  carries; what breaks if weaker
+ *          dump.1  look: worker  load_acquire   wait.4      the fields of the worker
+ *          dump.2  rest: turns   fence_seq_cst  itself      the reads of the stack between the two
+ *                                                           of the counter
  *
  * WHY NOT  The age of every job: its block has no room for a time, and a look at the clock costs a
  *          tenth of a launch. So those have one that have an extension from the beginning, as all
@@ -69,10 +69,10 @@ struct rest {
 /* Under the lock of j, whose BODY is set: its coroutine does not run. */
 static bool rests(struct rest *rest, kc_job_t *j)
 {
-    rest->worker = kc_load_acquire(&j->task.worker); /* P1 */
+    rest->worker = kc_load_acquire(&j->task.worker); /* dump.1 */
     rest->co = j->task.co;
     rest->turns = kc_load_relaxed(&rest->worker->turns);
-    kc_fence_seq_cst(); /* P2 */
+    kc_fence_seq_cst(); /* dump.2 */
     uint32_t state = kc_load_relaxed(&rest->co->state);
     return kc_load_relaxed(&rest->worker->running) != rest->co &&
            (state == KCORO_SUSPENDED || state == KCORO_PARKED);
@@ -81,7 +81,7 @@ static bool rests(struct rest *rest, kc_job_t *j)
 /* It has not run since. */
 static bool rested(const struct rest *rest)
 {
-    kc_fence_seq_cst(); /* P2 */
+    kc_fence_seq_cst(); /* dump.2 */
     return kc_load_relaxed(&rest->worker->turns) == rest->turns &&
            kc_load_relaxed(&rest->worker->running) != rest->co;
 }
@@ -132,7 +132,7 @@ static void say_wait(struct line *line, kc_job_t *j, kc_wait_kind_t kind)
 static void say_body(struct line *line, kc_job_t *j)
 {
     kc_wait_kind_t kind = (kc_wait_kind_t)kc_load_relaxed(&j->task.kind);
-    const kc_worker_t *w = kc_load_acquire(&j->task.worker); /* P1 */
+    const kc_worker_t *w = kc_load_acquire(&j->task.worker); /* dump.1 */
 
     if (kind == KC_WAIT_SCOPE)
         kc__text_add(&line->tail, ", inside its scope");

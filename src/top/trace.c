@@ -9,8 +9,8 @@
  * SHAPE    spill:  chunk 0 | chunk 1 | ...     chunk: header | up to 2 047 slots
  *          The header is written last: a chunk that did not fit is empty, and counted as dropped.
  *
- * ORDER    id  site             operation      pairs with          carries; what breaks if weaker
- *          T1  start: recorder  store_release  sched/sched.c H4    the recorder
+ * ORDER    id       site             operation      pairs with  carries; what breaks if weaker
+ *          trace.1  start: recorder  store_release  sched.4     the recorder
  *          Stop needs none: the lock of each lane (base/lock.h) says whether it is on.
  *
  * WHY NOT  JSON at once: it is five times as long, and what was there before the trace, and what
@@ -257,7 +257,7 @@ static int start(kc_sched_t *s, const char *path)
         close(t->spill);
         return rc;
     }
-    kc_store_release(&s->recorder, r); /* T1 */
+    kc_store_release(&s->recorder, r); /* trace.1 */
     all_care(s, true);
     (void)kc__tree_walk(s, &visitor, s);
     return 0;

@@ -19,7 +19,7 @@
  *          shut     the scheduler ends while a job is cancelled whose child forbids that
  *          late     the grace of a job is over while it is cancelled, and its child has a shield
  *
- * ORDER    J1 to J5 in word.h, X1 and X2 in cancel.c, the rest in job_model_world.c.
+ * ORDER    word.1 to word.3, cancel.1 and cancel.2, the rest in job_model_world.c.
  *
  * CONTROLS As in job_model.c.
  */
@@ -701,37 +701,37 @@ TEST(when_the_grace_is_over_all_below_are_told_whatever_they_were_told_before)
     passes(&late, 2);
 }
 
-TEST(control_j1_torn_ends_one_at_rest_that_somebody_looks_at)
+TEST(control_word_1_torn_ends_one_at_rest_that_somebody_looks_at)
 {
-    needs(&rest_joined, "J1", MODEL_TORN, "deadlock: nobody wakes other");
-    needs(&rest_held, "J1", MODEL_TORN, "deadlock: nobody wakes one");
+    needs(&rest_joined, "word.1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&rest_held, "word.1", MODEL_TORN, "deadlock: nobody wakes one");
 }
 
-TEST(control_j1_torn_gives_the_lock_to_two)
+TEST(control_word_1_torn_gives_the_lock_to_two)
 {
-    needs(&publish, "J1", MODEL_TORN, "not true: is_marked(above)");
-    needs(&fail, "J1", MODEL_TORN, "not true: s.terminated[j - s.job] == 1");
+    needs(&publish, "word.1", MODEL_TORN, "not true: is_marked(above)");
+    needs(&fail, "word.1", MODEL_TORN, "not true: s.terminated[j - s.job] == 1");
 }
 
-TEST(control_j1_torn_loses_a_change_of_the_word)
+TEST(control_word_1_torn_loses_a_change_of_the_word)
 {
-    needs(&race, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
-    needs(&shield, "J1", MODEL_TORN, "not true: !kc_cancelled()");
+    needs(&race, "word.1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&shield, "word.1", MODEL_TORN, "not true: !kc_cancelled()");
 }
 
-TEST(control_j1_relaxed_tells_the_body_on_a_wrong_thread)
+TEST(control_word_1_relaxed_tells_the_body_on_a_wrong_thread)
 {
-    needs(&notice, "J1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
+    needs(&notice, "word.1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
 }
 
-TEST(control_j1_torn_starts_what_was_cancelled)
+TEST(control_word_1_torn_starts_what_was_cancelled)
 {
-    needs(&notice, "J1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&notice, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
-TEST(control_x2_relaxed_takes_a_body_for_its_own)
+TEST(control_cancel_2_relaxed_takes_a_body_for_its_own)
 {
-    needs(&mine, "X2", MODEL_RELAXED, "not true: s.sent == s.started");
+    needs(&mine, "cancel.2", MODEL_RELAXED, "not true: s.sent == s.started");
 }
 
 TEST(control_a_child_that_looks_before_it_has_the_lock)

@@ -16,7 +16,7 @@
  *          grow     two senders to an unlimited channel whose chunk is full, and a receiver
  *          release  two references are given up
  *
- * CONTROLS L5 and L6 of lock.h, Q1 of chan.c, and the claim of a wait are weakened; the models must
+ * CONTROLS lock.5 and lock.6, chan.1, and the claim of a wait are weakened; the models must
  *          fail then. MODEL_TRACE=1 shows how.
  */
 #include "chan_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
@@ -300,39 +300,39 @@ TEST(the_last_reference_frees_it_once)
     passes(&release, MODEL_UNBOUNDED);
 }
 
-TEST(control_l5_relaxed_hides_the_line)
+TEST(control_lock_5_relaxed_hides_the_line)
 {
-    needs(&brief, "L5", MODEL_RELAXED, "data race");
-    needs(&replaces, "L5", MODEL_RELAXED, "data race");
+    needs(&brief, "lock.5", MODEL_RELAXED, "data race");
+    needs(&replaces, "lock.5", MODEL_RELAXED, "data race");
 }
 
-TEST(control_l5_torn_gives_the_lock_to_two)
+TEST(control_lock_5_torn_gives_the_lock_to_two)
 {
-    needs(&brief, "L5", MODEL_TORN, "data race");
+    needs(&brief, "lock.5", MODEL_TORN, "data race");
 }
 
-TEST(control_l6_relaxed_hides_the_line_and_the_item)
+TEST(control_lock_6_relaxed_hides_the_line_and_the_item)
 {
-    needs(&brief, "L6", MODEL_RELAXED, "data race");
-    needs(&drain, "L6", MODEL_RELAXED, "data race");
+    needs(&brief, "lock.6", MODEL_RELAXED, "data race");
+    needs(&drain, "lock.6", MODEL_RELAXED, "data race");
 }
 
-TEST(control_q1_relaxed_frees_what_is_in_use)
+TEST(control_chan_1_relaxed_frees_what_is_in_use)
 {
-    needs(&release, "Q1", MODEL_RELAXED, "data race");
+    needs(&release, "chan.1", MODEL_RELAXED, "data race");
 }
 
-TEST(control_q1_torn_frees_it_never)
+TEST(control_chan_1_torn_frees_it_never)
 {
-    needs(&release, "Q1", MODEL_TORN, "not true: s.freed[0] == 1");
+    needs(&release, "chan.1", MODEL_TORN, "not true: s.freed[0] == 1");
 }
 
-TEST(control_w1_torn_gives_an_item_to_one_who_has_left)
+TEST(control_chan_model_world_1_torn_gives_an_item_to_one_who_has_left)
 {
-    needs(&brief, "W1", MODEL_TORN, "data race: receiver writes &w->rc");
+    needs(&brief, "chan_model_world.1", MODEL_TORN, "data race: receiver writes &w->rc");
 }
 
-TEST(control_w2_relaxed_hides_the_item_from_who_waited_for_it)
+TEST(control_chan_model_world_2_relaxed_hides_the_item_from_who_waited_for_it)
 {
-    needs(&meet, "W2", MODEL_RELAXED, "data race");
+    needs(&meet, "chan_model_world.2", MODEL_RELAXED, "data race");
 }

@@ -9,10 +9,10 @@
  *          lines. The threads are plain ones. A wait for a time ends at once, unless somebody was
  *          faster: every moment at which it could end is one of the schedules.
  *
- * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
- *          W1  claim: word  cas_acq_rel    W1          as A1 in wait.c
- *          W2  wake: word   store_release  W3          as A2 in wait.c
- *          W3  wait: word   load_acquire   W2          as A3 in wait.c
+ * ORDER    id                  site         operation      pairs with          carries
+ *          chan_model_world.1  claim: word  cas_acq_rel    chan_model_world.1  as wait.1
+ *          chan_model_world.2  wake: word   store_release  chan_model_world.3  as wait.2
+ *          chan_model_world.3  wait: word   load_acquire   chan_model_world.2  as wait.3
  */
 #include "base/base.h"
 #include "harness.h"
@@ -172,7 +172,7 @@ bool kc__wait_claim(kc_wait_t *w, int rc)
 {
     uint32_t waits = 0;
 
-    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* W1 */
+    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* chan_model_world.1 */
         return false;
     s.claimed++;
     *last_word(w) = 1;
@@ -195,7 +195,7 @@ static bool claim_self(kc_wait_t *w, int rc)
 void kc__wait_wake(kc_wait_t *w)
 {
     s.woken++;
-    kc_store_release(&w->word, KC_DONE); /* W2 */
+    kc_store_release(&w->word, KC_DONE); /* chan_model_world.2 */
     *last_word(w) = KC_DONE;
 }
 
@@ -214,7 +214,7 @@ void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 {
     if (deadline == KC_FOREVER || !kc__wait_claim(w, w->timed_out))
-        model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* W3 */
+        model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* chan_model_world.3 */
     return model_read(&w->rc);
 }
 
@@ -276,6 +276,4 @@ static void nobody_stands(void)
     model_assert(s.woken <= s.claimed);
 }
 
-const struct model_file model_file = { .enters = enters,
-                                       .slow = true,
-                                       .ids = { { "L", "base/lock.h" }, { "Q", "flow/chan.c" } } };
+const struct model_file model_file = { .enters = enters, .slow = true };

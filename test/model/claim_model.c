@@ -25,15 +25,15 @@
  *          firm       one gives, and a cancel comes that does not count
  *          again      one gives twice; the first wait is cancelled, and the next one is not
  *
- * ORDER    A1 in wait.h, A5 in wait.c; the lock's and the inbox's. Here all is relaxed or plain.
+ * ORDER    wait.1, wait.5; the lock's and the inbox's. Here all is relaxed or plain.
  *
- * CONTROLS A1 and A5 are taken apart into a look and a store; M1 and M2 of the inbox are weakened;
- *          another thread claims, or cancels, as only the wait's own may; a wait in two queues is
- *          claimed as if it were in one; who was given nothing leaves its queue without the lock;
- *          and a firm wait is not firm. The models must fail then.
+ * CONTROLS wait.1 and wait.5 are taken apart into a look and a store; mpsc.1 and mpsc.2 of the
+ *          inbox are weakened; another thread claims, or cancels, as only the wait's own may; a
+ *          wait in two queues is claimed as if it were in one; who was given nothing leaves its
+ *          queue without the lock; and a firm wait is not firm. The models must fail then.
  *
- *          Of A1 and A5 it matters only that they are one step: with either of them relaxed the
- *          models pass, because what a claimer leaves goes by the queue's lock and the inbox.
+ *          Of wait.1 and wait.5 it matters only that they are one step: with either of them relaxed
+ *          the models pass, because what a claimer leaves goes by the queue's lock and the inbox.
  */
 #define KC_MODEL_WAITS
 #include "harness.h"
@@ -671,9 +671,7 @@ static const struct model again = {
     "again", reset, check_again, 2, { { "own", waits_twice, 0 }, { "giver", gives_a_twice, 0 } }
 };
 
-const struct model_file model_file = {
-    .enters = enters, .ids = { { "A1", "flow/wait.h" }, { "A5", "flow/wait.c" } }
-};
+const struct model_file model_file = { .enters = enters };
 
 TEST(a_wait_is_ended_by_who_gives_or_by_a_cancel)
 {
@@ -717,19 +715,19 @@ TEST(who_has_missed_a_wait_does_not_end_the_next)
     passes(&again, 3);
 }
 
-TEST(control_a1_torn_ends_a_wait_twice)
+TEST(control_wait_1_torn_ends_a_wait_twice)
 {
-    needs(&cancel, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
-    needs(&timed, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
-    needs(&own_late, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
-    needs(&several, "A1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&cancel, "wait.1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&timed, "wait.1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&own_late, "wait.1", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&several, "wait.1", MODEL_TORN, "not true: s.claimed[i] == 1");
 }
 
-TEST(control_a5_torn_ends_a_wait_twice)
+TEST(control_wait_5_torn_ends_a_wait_twice)
 {
-    needs(&cancel, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
-    needs(&all, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
-    needs(&several, "A5", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&cancel, "wait.5", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&all, "wait.5", MODEL_TORN, "not true: s.claimed[i] == 1");
+    needs(&several, "wait.5", MODEL_TORN, "not true: s.claimed[i] == 1");
 }
 
 TEST(control_another_thread_claims_as_if_it_were_the_waits_own)
@@ -762,12 +760,12 @@ TEST(control_a_firm_wait_that_is_not)
     catches(&firm, "not_firm", "not true: s.rc[0] != -ECANCELED");
 }
 
-TEST(control_m1_relaxed_hides_what_was_given)
+TEST(control_mpsc_1_relaxed_hides_what_was_given)
 {
-    needs(&cancel, "M1", MODEL_RELAXED, "data race: own reads");
+    needs(&cancel, "mpsc.1", MODEL_RELAXED, "data race: own reads");
 }
 
-TEST(control_m2_relaxed_misses_what_was_given)
+TEST(control_mpsc_2_relaxed_misses_what_was_given)
 {
-    needs(&cancel, "M2", MODEL_RELAXED, "data race: own reads");
+    needs(&cancel, "mpsc.2", MODEL_RELAXED, "data race: own reads");
 }

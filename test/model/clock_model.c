@@ -14,10 +14,11 @@
  *          copy      the job starts on the second thread, whose launcher's keeps the time, which
  *                    may be over in this moment
  *
- * ORDER    id  site   operation                   pairs with  carries
- *          W1  ended  store_release, load_acquire W1          what was sent before the end
+ * ORDER    id             site   operation                    pairs with     carries
+ *          clock_model.1  ended  store_release, load_acquire  clock_model.1  what was sent before
+ *                                                                            the end
  *
- *          L1 to L6 in flow/clock.c.
+ *          clock.1 to clock.6.
  */
 #include "flow/job.h"
 #include "harness.h"
@@ -176,12 +177,12 @@ static void end_job(void)
     kc__clock_drop(clock);
     send_late();
     model_write(&s.alive, 0);
-    kc_store_release(&s.ended, 1); /* W1 */
+    kc_store_release(&s.ended, 1); /* clock_model.1 */
 }
 
 static void read_last(void)
 {
-    model_wait_until(kc_load_acquire(&s.ended)); /* W1 */
+    model_wait_until(kc_load_acquire(&s.ended)); /* clock_model.1 */
     read_inbox();
 }
 
@@ -202,7 +203,7 @@ static void ends_and_reads(int i)
 static void hops(int i)
 {
     (void)i;
-    kc_store_release(&s.job.task.worker, &worker[1]); /* W1 */
+    kc_store_release(&s.job.task.worker, &worker[1]); /* clock_model.1 */
     kc__clock_hop(s.ext.timeout);
     end_job();
     read_inbox();
@@ -302,9 +303,7 @@ static const struct model copy = { "copy",
                                    { { "launcher", rings_if_due, 0 },
                                      { "body", starts_and_ends, 1 } } };
 
-const struct model_file model_file = {
-    .enters = enters, .ids = { { "L", "flow/clock.c" }, { "", "clock_model.c" } }
-};
+const struct model_file model_file = { .enters = enters };
 
 TEST(a_clock_that_follows_its_body_is_freed_once_though_the_job_ends)
 {
@@ -332,18 +331,18 @@ TEST(control_a_message_that_is_sent_when_the_job_may_end_is_lost)
     catches(&sent_on, "sends_late", "not true: s.freed[i] ==");
 }
 
-TEST(control_l1_torn_lets_ring_and_drop_both_have_it)
+TEST(control_clock_1_torn_lets_ring_and_drop_both_have_it)
 {
-    needs(&ring, "L1", MODEL_TORN, "");
-    needs(&copy, "L1", MODEL_TORN, "");
+    needs(&ring, "clock.1", MODEL_TORN, "");
+    needs(&copy, "clock.1", MODEL_TORN, "");
 }
 
-TEST(control_l3_relaxed_hides_that_a_ring_is_over)
+TEST(control_clock_3_relaxed_hides_that_a_ring_is_over)
 {
-    needs(&ring, "L3", MODEL_RELAXED, "data race");
+    needs(&ring, "clock.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_l4_torn_frees_twice_or_never)
+TEST(control_clock_4_torn_frees_twice_or_never)
 {
-    needs(&ring, "L4", MODEL_TORN, "not true: s.freed[i] ==");
+    needs(&ring, "clock.4", MODEL_TORN, "not true: s.freed[i] ==");
 }

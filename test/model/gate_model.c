@@ -15,13 +15,16 @@
  *          destroy    the owner ends a coroutine that is parked, while another unparks it
  *          ended      one unparker, and one who ends the park: that leaves no permit
  *
- * ORDER    id  site                operation      pairs with  carries; what breaks if weaker
- *          P1  unpark: READY       cas_acq_rel    P2          the waker has done with the note; the
- *              (C1 in coro.c)      (release)                  coroutine writes it at the same time
- *          P2  owner sees READY    load_acquire   P1          the same, and the unparker's data
- *              (C2 in coro.c)
- *          P3  parker acknowledges store_release  P4          it has read the data (ping_pong only)
- *          P4  unparker's turn     load_acquire   P3          the same
+ * ORDER    id            site                 operation      pairs with    carries
+ *          gate_model.1  unpark: READY        cas_acq_rel    gate_model.2  the waker has done with
+ *                        (coro.1)             (release)                    the note; the coroutine
+ *                                                                          writes it at the same
+ *                                                                          time
+ *          gate_model.2  owner sees READY     load_acquire   gate_model.1  the same, and the
+ *                        (coro.2)                                          unparker's data
+ *          gate_model.3  parker acknowledges  store_release  gate_model.4  it has read the data
+ *                                                                          (ping_pong only)
+ *          gate_model.4  unparker's turn      load_acquire   gate_model.3  the same
  *
  * CONTROLS Each id of gate.h and of the table above is weakened, and wrong designs stand in for the
  *          right ones; the models must fail then. MODEL_TRACE=1 shows how.
@@ -114,7 +117,7 @@ static void take_permits(void)
 static void sleep_until_ready(void)
 {
     s.sleeps++;
-    model_wait_until(kc_load_acquire(&s.state) == READY); /* P2 */
+    model_wait_until(kc_load_acquire(&s.state) == READY); /* gate_model.2 */
     kc_store_relaxed(&s.state, RUNNING);
     model_write(&s.note, 8);
     if (!s.by_end)
@@ -141,7 +144,7 @@ static bool make_ready(void)
     uint32_t parked = PARKED;
 
     if (!ready_by_store)
-        return kc_cas_acq_rel(&s.state, &parked, READY); /* P1 */
+        return kc_cas_acq_rel(&s.state, &parked, READY); /* gate_model.1 */
     kc_store_release(&s.state, READY);
     return true;
 }
@@ -215,14 +218,14 @@ static void parker_acknowledges(int rounds)
 {
     for (int i = 1; i <= rounds; i++) {
         park();
-        kc_store_release(&s.acknowledged, i); /* P3 */
+        kc_store_release(&s.acknowledged, i); /* gate_model.3 */
     }
 }
 
 static void unparker_in_turns(int rounds)
 {
     for (int i = 0; i < rounds; i++) {
-        model_wait_until(kc_load_acquire(&s.acknowledged) == (uint32_t)i); /* P4 */
+        model_wait_until(kc_load_acquire(&s.acknowledged) == (uint32_t)i); /* gate_model.4 */
         model_write(&s.data[0], 42);
         unpark(0);
     }
@@ -303,7 +306,7 @@ static const struct model ended = {
     { { "parker", parker_once, 0 }, { "unparker", unparker, 0 }, { "ender", ender, 0 } }
 };
 
-const struct model_file model_file = { .ids = { { "G", "coro/gate.h" }, { "", "gate_model.c" } } };
+const struct model_file model_file = { .enters = NULL };
 
 TEST(one_unpark_hands_data_to_one_park)
 {
@@ -335,30 +338,30 @@ TEST(who_ends_a_park_leaves_no_permit)
     passes(&ended, 5);
 }
 
-TEST(control_g1_relaxed_misses_the_merged_unparkers_data)
+TEST(control_gate_1_relaxed_misses_the_merged_unparkers_data)
 {
-    needs(&merge, "G1", MODEL_RELAXED, "data race: parker reads data");
-    needs(&merge, "G1", MODEL_RELEASE, "data race: parker reads data");
+    needs(&merge, "gate.1", MODEL_RELAXED, "data race: parker reads data");
+    needs(&merge, "gate.1", MODEL_RELEASE, "data race: parker reads data");
 }
 
-TEST(control_g2_relaxed_hides_the_parkers_note)
+TEST(control_gate_2_relaxed_hides_the_parkers_note)
 {
-    needs(&handover, "G2", MODEL_RELAXED, "data race: unparker reads");
-    needs(&handover, "G2", MODEL_ACQUIRE, "data race: unparker reads");
+    needs(&handover, "gate.2", MODEL_RELAXED, "data race: unparker reads");
+    needs(&handover, "gate.2", MODEL_ACQUIRE, "data race: unparker reads");
 }
 
-TEST(control_g3_relaxed_hides_both)
+TEST(control_gate_3_relaxed_hides_both)
 {
-    needs(&handover, "G3", MODEL_RELAXED, "data race");
-    needs(&handover, "G3", MODEL_ACQUIRE, "data race: parker reads data");
-    needs(&handover, "G3", MODEL_RELEASE, "data race: unparker reads");
-    needs(&merge, "G3", MODEL_RELAXED, "data race");
-    needs(&ping_pong, "G3", MODEL_RELAXED, "data race");
+    needs(&handover, "gate.3", MODEL_RELAXED, "data race");
+    needs(&handover, "gate.3", MODEL_ACQUIRE, "data race: parker reads data");
+    needs(&handover, "gate.3", MODEL_RELEASE, "data race: unparker reads");
+    needs(&merge, "gate.3", MODEL_RELAXED, "data race");
+    needs(&ping_pong, "gate.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_g4_relaxed_hides_the_parkers_note)
+TEST(control_gate_4_relaxed_hides_the_parkers_note)
 {
-    needs(&ended, "G4", MODEL_RELAXED, "data race: ender reads");
+    needs(&ended, "gate.4", MODEL_RELAXED, "data race: ender reads");
 }
 
 TEST(control_a_park_that_is_ended_by_an_unpark_leaves_a_permit)
@@ -369,10 +372,10 @@ TEST(control_a_park_that_is_ended_by_an_unpark_leaves_a_permit)
 
 TEST(control_state_word_relaxed)
 {
-    needs(&handover, "P1", MODEL_RELAXED, "data race");
-    needs(&handover, "P2", MODEL_RELAXED, "data race");
-    needs(&ping_pong, "P3", MODEL_RELAXED, "data race");
-    needs(&ping_pong, "P4", MODEL_RELAXED, "data race");
+    needs(&handover, "gate_model.1", MODEL_RELAXED, "data race");
+    needs(&handover, "gate_model.2", MODEL_RELAXED, "data race");
+    needs(&ping_pong, "gate_model.3", MODEL_RELAXED, "data race");
+    needs(&ping_pong, "gate_model.4", MODEL_RELAXED, "data race");
 }
 
 TEST(control_exchange_in_unpark_swallows_a_permit)

@@ -28,18 +28,18 @@
  *          shared  two search, one has taken two items: the other gets the second
  *          errand  who is woken to search finds something in its inbox, and never searches
  *
- * ORDER    id  site               operation      pairs with  carries; what breaks if weaker
- *          V1  wake: awake        store_release  V2          (Z1 in idle.c) cleared
- *          V2  sleep: awake       load_acquire   V1          (Z2)
- *          V3  injector_taken     cas_acq_rel    V4          (W3)
- *          V4  injector_taken     store_release  V3          (W4)
- *          V5  task ends: live    sub_acq_rel    V6          (H4 in sched.c) what the task wrote
- *          V6  main: live         load_acquire   V5          (H5) the same
- *          V8  deque: push        or_release     V9          the item
- *          V9  deque: take        cas_acq_rel    V8          the same
+ * ORDER    id            site             operation      pairs with    carries
+ *          idle_model.1  wake: awake      store_release  idle_model.2  (idle.5) cleared
+ *          idle_model.2  sleep: awake     load_acquire   idle_model.1  (idle.6)
+ *          idle_model.3  injector_taken   cas_acq_rel    idle_model.4  (inbox.1)
+ *          idle_model.4  injector_taken   store_release  idle_model.3  (inbox.2)
+ *          idle_model.5  task ends: live  sub_acq_rel    idle_model.6  what the task wrote
+ *          idle_model.6  main: live       load_acquire   idle_model.5  the same
+ *          idle_model.7  deque: push      or_release     idle_model.8  the item
+ *          idle_model.8  deque: take      cas_acq_rel    idle_model.7  the same
  *
- * CONTROLS The ids of idle.h, V5 and V6 are weakened, and wrong designs stand in for the right
- *          ones; the models must fail then. MODEL_TRACE=1 shows how.
+ * CONTROLS The ids of idle.h, idle_model.5 and idle_model.6 are weakened, and wrong designs stand
+ *          in for the right ones; the models must fail then. MODEL_TRACE=1 shows how.
  */
 #include "base/mpsc.h"
 #include "harness.h"
@@ -133,7 +133,7 @@ static void wake(struct worker *w, uint32_t what_for)
     model_assert(s.searchers <= 1);
     if (!bit_stays)
         (void)model_read(&w->cleared);
-    kc_store_release(&w->awake, what_for); /* V1 */
+    kc_store_release(&w->awake, what_for); /* idle_model.1 */
     model_wake(&w->awake, 1);
 }
 
@@ -255,14 +255,14 @@ static bool take_inbox(struct worker *w)
 
 static void deque_push(struct worker *w, const struct item *item)
 {
-    kc_or_release(&w->deque, 1u << (item - s.items)); /* V8 */
+    kc_or_release(&w->deque, 1u << (item - s.items)); /* idle_model.7 */
 }
 
 static struct item *deque_take(struct worker *w)
 {
     uint32_t seen = kc_load_relaxed(&w->deque);
 
-    while (seen && !kc_cas_acq_rel(&w->deque, &seen, seen & (seen - 1))) /* V9 */
+    while (seen && !kc_cas_acq_rel(&w->deque, &seen, seen & (seen - 1))) /* idle_model.8 */
         ;
     return seen ? &s.items[__builtin_ctz(seen)] : NULL;
 }
@@ -285,13 +285,13 @@ static bool take_injector(struct worker *w)
 
     if (kc__mpsc_empty(&s.injector))
         return false;
-    if (!kc_cas_acq_rel(&s.injector_taken, &free, 1)) { /* V3 */
+    if (!kc_cas_acq_rel(&s.injector_taken, &free, 1)) { /* idle_model.3 */
         if (w->looks_again)
             model_wait_until(kc_load_relaxed(&s.injector_taken) == 0);
         return false;
     }
     kc_mpsc_node_t *node = kc__mpsc_take_all(&s.injector);
-    kc_store_release(&s.injector_taken, 0); /* V4 */
+    kc_store_release(&s.injector_taken, 0); /* idle_model.4 */
     bool any = node != NULL;
     if (any) {
         w->next = kc_container_of(node, struct item, node);
@@ -367,7 +367,8 @@ static void wait_for_wake(struct worker *w)
     uint32_t what_for;
 
     w->waits = true;
-    while ((what_for = kc_load_acquire(&w->awake)) == ASLEEP || what_for == GO_HOME) { /* V2 */
+    while ((what_for = kc_load_acquire(&w->awake)) == ASLEEP ||
+           what_for == GO_HOME) { /* idle_model.2 */
         if (s.over && kc__idle_leave(&s.idle, kc__idle_bit(index_of(w)))) {
             is_awake(w, 0);
             return;
@@ -509,14 +510,14 @@ static void passing_time(int arg)
 static void task_ends(int i)
 {
     model_write(&s.items[i].value, 100 + i);
-    if (kc_sub_acq_rel(&s.live, 1) == 1) /* V5 */
+    if (kc_sub_acq_rel(&s.live, 1) == 1) /* idle_model.5 */
         wake_by_name(&s.worker[0]);
 }
 
 static void main_runs(int i)
 {
     s.worker[i].is_main = true;
-    while (kc_load_acquire(&s.live) != 0) /* V6 */
+    while (kc_load_acquire(&s.live) != 0) /* idle_model.6 */
         go_to_sleep(&s.worker[i]);
     for (int k = 0; k < ITEMS; k++)
         got(&s.items[k]);
@@ -642,8 +643,7 @@ static const struct model errand = { "errand",
                                        { "worker 1", worker_asleep, 1 },
                                        { "producer", producer_of_errand, 0 } } };
 
-const struct model_file model_file = { .ids = { { "I", "sched/idle.h" },
-                                                { "", "idle_model.c" } } };
+const struct model_file model_file = { .enters = NULL };
 
 TEST(nothing_lies_in_the_inbox_of_a_sleeper)
 {
@@ -685,41 +685,41 @@ TEST(who_has_an_errand_leaves_the_search_to_another)
     passes(&errand, 3);
 }
 
-TEST(control_i1_without_seq_cst_sleeps_over_work)
+TEST(control_idle_1_without_seq_cst_sleeps_over_work)
 {
-    needs(&inbox, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
-    needs(&any, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
-    needs(&last, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes main");
+    needs(&inbox, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
+    needs(&any, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
+    needs(&last, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes main");
 }
 
-TEST(control_i2_without_seq_cst_wakes_nobody)
+TEST(control_idle_2_without_seq_cst_wakes_nobody)
 {
-    needs(&inbox, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
-    needs(&any, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
-    needs(&last, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes main");
+    needs(&inbox, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
+    needs(&any, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
+    needs(&last, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes main");
 }
 
-TEST(control_i3_relaxed_wakes_before_awake_is_cleared)
+TEST(control_idle_3_relaxed_wakes_before_awake_is_cleared)
 {
-    needs(&inbox, "I3", MODEL_RELAXED, "data race: producer reads cleared 0");
-    needs(&inbox, "I3", MODEL_ACQUIRE, "data race: producer reads cleared 0");
-    needs(&inbox, "I3", MODEL_RELEASE, "data race: producer reads cleared 0");
+    needs(&inbox, "idle.3", MODEL_RELAXED, "data race: producer reads cleared 0");
+    needs(&inbox, "idle.3", MODEL_ACQUIRE, "data race: producer reads cleared 0");
+    needs(&inbox, "idle.3", MODEL_RELEASE, "data race: producer reads cleared 0");
 }
 
-TEST(control_i3_without_release_hides_what_a_searcher_has_taken)
+TEST(control_idle_3_without_release_hides_what_a_searcher_has_taken)
 {
-    needs(&shared, "I3", MODEL_ACQUIRE, "deadlock: nobody wakes worker");
+    needs(&shared, "idle.3", MODEL_ACQUIRE, "deadlock: nobody wakes worker");
 }
 
 TEST(control_live_relaxed_hides_what_the_task_wrote)
 {
-    needs(&last, "V5", MODEL_RELAXED, "data race: main reads value");
-    needs(&last, "V6", MODEL_RELAXED, "data race: main reads value");
+    needs(&last, "idle_model.5", MODEL_RELAXED, "data race: main reads value");
+    needs(&last, "idle_model.6", MODEL_RELAXED, "data race: main reads value");
 }
 
-TEST(control_i4_without_seq_cst_leaves_the_second_item)
+TEST(control_idle_4_without_seq_cst_leaves_the_second_item)
 {
-    needs(&more, "I4", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
+    needs(&more, "idle.4", MODEL_ACQ_REL, "deadlock: nobody wakes worker");
 }
 
 TEST(control_claim_before_the_push)

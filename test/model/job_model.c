@@ -25,7 +25,7 @@
  *          lease    two threads give up the last two leases: it ends on the third
  *          late     a child comes while the last one in the count goes
  *
- * ORDER    J1 to J5 in word.h, J6 in job.c, the rest in job_model_world.c.
+ * ORDER    word.1 to word.3, job.3, job.4, job_info.1, the rest in job_model_world.c.
  *
  * CONTROLS Ids are weakened, changes of the word are taken apart into a look and a store, and wrong
  *          ways stand in for the right ones; the models must fail then. MODEL_TRACE=1 shows how.
@@ -509,53 +509,54 @@ TEST(a_child_is_refused_or_the_job_stays)
     passes(&late, 4);
 }
 
-TEST(control_j1_relaxed_lets_two_into_the_queue)
+TEST(control_word_1_relaxed_lets_two_into_the_queue)
 {
-    needs(&queue, "J1", MODEL_RELAXED, "data race: other reads waiters, written by one");
+    needs(&queue, "word.1", MODEL_RELAXED, "data race: other reads waiters, written by one");
 }
 
-TEST(control_j1_torn_gives_the_lock_to_two)
+TEST(control_word_1_torn_gives_the_lock_to_two)
 {
-    needs(&queue, "J1", MODEL_TORN, "data race: other reads waiters, written by one");
-    needs(&late, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
-    needs(&quick_told, "J1", MODEL_TORN, "not true: s.freed[i] == 1");
+    needs(&queue, "word.1", MODEL_TORN, "data race: other reads waiters, written by one");
+    needs(&late, "word.1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&quick_told, "word.1", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 
-TEST(control_j2_relaxed_hides_the_queue)
+TEST(control_word_2_relaxed_hides_the_queue)
 {
-    needs(&queue, "J2", MODEL_RELAXED, "data race: other reads waiters, written by one");
+    needs(&queue, "word.2", MODEL_RELAXED, "data race: other reads waiters, written by one");
 }
 
-TEST(control_j1_relaxed_hides_what_was_written)
+TEST(control_word_1_relaxed_hides_what_was_written)
 {
-    needs(&end, "J1", MODEL_RELAXED, "data race: body reads data, written by child");
+    needs(&end, "word.1", MODEL_RELAXED, "data race: body reads data, written by child");
 }
 
-TEST(control_j1_torn_ends_it_never)
+TEST(control_word_1_torn_ends_it_never)
 {
-    needs(&end, "J1", MODEL_TORN, "deadlock: nobody wakes body");
-    needs(&poll, "J1", MODEL_TORN, "deadlock: nobody wakes body");
-    needs(&heir, "J1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&end, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&poll, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&heir, "word.1", MODEL_TORN, "deadlock: nobody wakes other");
 }
 
-TEST(control_j1_torn_holds_what_has_ended_and_drains_for_ever)
+TEST(control_word_1_torn_holds_what_has_ended_and_drains_for_ever)
 {
-    needs(&hold, "J1", MODEL_TORN, "not true: word == KC_WORD_DONE");
-    needs(&drain, "J1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&hold, "word.1", MODEL_TORN, "not true: word == KC_WORD_DONE");
+    needs(&drain, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
-TEST(control_j5_relaxed_hides_what_was_written)
+TEST(control_a_relaxed_look_at_the_word_hides_what_was_written)
 {
-    needs(&poll, "J5", MODEL_RELAXED, "data race: body reads data, written by child");
-    needs(&drain, "J5", MODEL_RELAXED, "data race: body reads data, written by");
+    needs(&poll, "job_info.1", MODEL_RELAXED, "data race: body reads data, written by child");
+    needs(&drain, "job.3", MODEL_RELAXED, "data race: body reads data, written by");
+    needs(&drain, "word.3", MODEL_RELAXED, "data race: body reads data, written by");
 }
 
-TEST(control_j6_weaker_frees_too_early_or_never)
+TEST(control_job_4_weaker_frees_too_early_or_never)
 {
-    needs(&poll, "J6", MODEL_RELAXED, "data race: body frees refs, used by child");
-    needs(&quick_two, "J6", MODEL_RELAXED, "data race: other frees child, used by one");
-    needs(&quick_two, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
-    needs(&poll, "J6", MODEL_TORN, "not true: s.freed[i] == 1");
+    needs(&poll, "job.4", MODEL_RELAXED, "data race: body frees refs, used by child");
+    needs(&quick_two, "job.4", MODEL_RELAXED, "data race: other frees child, used by one");
+    needs(&quick_two, "job.4", MODEL_TORN, "not true: s.freed[i] == 1");
+    needs(&poll, "job.4", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 
 TEST(control_who_joins_goes_on_before_the_end)

@@ -5,10 +5,10 @@
  * WHAT     A part of job_model.c, cancel_model.c and news_model.c, which include it. The sources
  *          are included too, so that a pause in one of their loops can be model_spin.
  *
- * ORDER    id  site          operation      pairs with  carries; what breaks if weaker
- *          W1  claim: word   cas_acq_rel    W1          as A1 in wait.c
- *          W2  wake: word    store_release  W3          as A2 in wait.c
- *          W3  wait: word    load_acquire   W2          as A3 in wait.c
+ * ORDER    id                 site         operation      pairs with         carries
+ *          job_model_world.1  claim: word  cas_acq_rel    job_model_world.1  as wait.1
+ *          job_model_world.2  wake: word   store_release  job_model_world.3  as wait.2
+ *          job_model_world.3  wait: word   load_acquire   job_model_world.2  as wait.3
  */
 #include "flow/cycle.h"
 #include "flow/job.h"
@@ -335,7 +335,7 @@ bool kc__wait_claim_own(kc_wait_t *w, int rc)
 {
     uint32_t waits = 0;
 
-    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* W1 */
+    if (!kc_cas_acq_rel(&w->word, &waits, 1)) /* job_model_world.1 */
         return false;
     s.claimed[slot_of(w)]++;
     model_assert(s.claimed[slot_of(w)] == 1);
@@ -347,7 +347,7 @@ void kc__wait_wake(kc_wait_t *w)
 {
     s.woken[slot_of(w)]++;
     model_assert(s.woken[slot_of(w)] == 1);
-    kc_store_release(&w->word, KC_DONE); /* W2 */
+    kc_store_release(&w->word, KC_DONE); /* job_model_world.2 */
 }
 
 /* The body is told: only its own thread may do that. */
@@ -371,7 +371,7 @@ void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 {
     (void)deadline;
-    model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* W3 */
+    model_wait_until(kc_load_acquire(&w->word) == KC_DONE); /* job_model_world.3 */
     return model_read(&w->rc);
 }
 

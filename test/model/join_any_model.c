@@ -14,10 +14,10 @@
  *          cancel     one job ends, and the thread of the wait cancels it
  *          both, cancel
  *
- * ORDER    V2, V3 in join_any.c; those of wait.h, word.h, the locks and the inbox.
+ * ORDER    join_any.1, join_any.2; those of wait.h, word.h, the locks and the inbox.
  *
- * CONTROLS V2 is weakened, and the lock that the stand-ins share and that of a job are taken apart
- *          into a look and a store. The models must fail then.
+ * CONTROLS join_any.1 is weakened, and the lock that the stand-ins share and that of a job are
+ *          taken apart into a look and a store. The models must fail then.
  */
 #define KC_MODEL_WAITS
 #include "harness.h"
@@ -377,9 +377,7 @@ static const struct model both_cancel = {
     "both, cancel", reset, check, 3, { { "own", joins, true }, { "a", ends, 0 }, { "b", ends, 1 } }
 };
 
-const struct model_file model_file = {
-    .slow = true, .enters = enters, .ids = { { "V", "flow/join_any.c" }, { "L", "base/lock.h" } }
-};
+const struct model_file model_file = { .slow = true, .enters = enters };
 
 TEST(a_wait_for_several_is_ended_by_the_first)
 {
@@ -393,17 +391,17 @@ TEST(a_wait_for_several_is_ended_by_one_or_a_cancel)
     passes(&both_cancel, 1);
 }
 
-TEST(control_v2_relaxed_frees_too_early)
+TEST(control_join_any_1_relaxed_frees_too_early)
 {
-    needs(&both, "V2", MODEL_RELAXED, "free");
+    needs(&both, "join_any.1", MODEL_RELAXED, "free");
 }
 
-TEST(control_l5_torn_ends_a_wait_that_is_over)
+TEST(control_lock_5_torn_ends_a_wait_that_is_over)
 {
-    needs(&cancel, "L5", MODEL_TORN, "not true: s.claimed <= 1 && !(mine && s.over)");
+    needs(&cancel, "lock.5", MODEL_TORN, "not true: s.claimed <= 1 && !(mine && s.over)");
 }
 
-TEST(control_j1_torn_loses_who_stands_in_line)
+TEST(control_word_1_torn_loses_who_stands_in_line)
 {
-    needs(&cancel, "J1", MODEL_TORN, "deadlock");
+    needs(&cancel, "word.1", MODEL_TORN, "deadlock");
 }

@@ -28,7 +28,7 @@
  *          writer   one reads; one waits to write, for a time, another one to read behind it
  *          barrier  two meet at a barrier, each for a time
  *
- * ORDER    N1 to N4 in line.h, the rest in line_model_world.c.
+ * ORDER    line.1 to line.4, the rest in line_model_world.c.
  *
  * CONTROLS Ids are weakened, and wrong ways stand in for the right ones; the models must fail then.
  *          MODEL_TRACE=1 shows how.
@@ -612,9 +612,7 @@ static const struct model barrier = {
     "barrier", reset, check_meet, 2, { { "one", meets, 1 }, { "other", meets, 1 } }
 };
 
-const struct model_file model_file = { .enters = enters,
-                                       .slow = true,
-                                       .ids = { { "N", "flow/line.h" } } };
+const struct model_file model_file = { .enters = enters, .slow = true };
 
 TEST(two_have_the_mutex_one_after_the_other)
 {
@@ -713,40 +711,40 @@ TEST(at_a_barrier_both_have_met_or_neither)
     passes(&barrier, 4);
 }
 
-TEST(control_n1_relaxed_lets_two_into_the_line)
+TEST(control_line_1_relaxed_lets_two_into_the_line)
 {
-    needs(&pass, "N1", MODEL_RELAXED, "data race");
-    needs(&sem, "N1", MODEL_RELAXED, "data race");
+    needs(&pass, "line.1", MODEL_RELAXED, "data race");
+    needs(&sem, "line.1", MODEL_RELAXED, "data race");
 }
 
-TEST(control_n1_torn_gives_the_lock_to_two)
+TEST(control_line_1_torn_gives_the_lock_to_two)
 {
-    needs(&count, "N1", MODEL_TORN, "deadlock: nobody wakes other");
-    needs(&leave, "N1", MODEL_TORN, "not true: s.mutex.word == 0");
+    needs(&count, "line.1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&leave, "line.1", MODEL_TORN, "not true: s.mutex.word == 0");
 }
 
-TEST(control_n2_relaxed_hides_the_line)
+TEST(control_line_2_relaxed_hides_the_line)
 {
-    needs(&pass, "N2", MODEL_RELAXED, "data race: owner reads line, written by other");
+    needs(&pass, "line.2", MODEL_RELAXED, "data race: owner reads line, written by other");
 }
 
-TEST(control_n3_relaxed_hides_what_the_last_owner_wrote)
+TEST(control_line_3_relaxed_hides_what_the_last_owner_wrote)
 {
-    needs(&count, "N3", MODEL_RELAXED, "data race");
-    needs(&try_write, "N3", MODEL_RELAXED, "data race");
-    needs(&sem, "N3", MODEL_RELAXED, "data race");
+    needs(&count, "line.3", MODEL_RELAXED, "data race");
+    needs(&try_write, "line.3", MODEL_RELAXED, "data race");
+    needs(&sem, "line.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_n3_torn_gives_the_mutex_to_two)
+TEST(control_line_3_torn_gives_the_mutex_to_two)
 {
-    needs(&count, "N3", MODEL_TORN, "data race: other writes data, written by one");
+    needs(&count, "line.3", MODEL_TORN, "data race: other writes data, written by one");
 }
 
-TEST(control_n4_relaxed_hides_what_was_done_before_all_may_pass)
+TEST(control_line_4_relaxed_hides_what_was_done_before_all_may_pass)
 {
-    needs(&event, "N4", MODEL_RELAXED, "data race");
-    needs(&once, "N4", MODEL_RELAXED, "data race");
-    needs(&latch, "N4", MODEL_RELAXED, "data race");
+    needs(&event, "line.4", MODEL_RELAXED, "data race");
+    needs(&once, "line.4", MODEL_RELAXED, "data race");
+    needs(&latch, "line.4", MODEL_RELAXED, "data race");
 }
 
 TEST(control_who_looks_again_uses_what_is_gone)

@@ -212,9 +212,6 @@ static bool has_id(const char *note, const char *id)
 
 static void site_learn(struct model_site *site)
 {
-    const char *file = m.options.weaken.file ? m.options.weaken.file : "";
-    size_t n = strlen(file), length = strlen(site->file);
-
     site->generation = m.generation;
     site->order_now = site->order;
     site->torn = false;
@@ -222,8 +219,7 @@ static void site_learn(struct model_site *site)
         return;
     if (!site->note[0])
         site_read_note(site);
-    if (m.options.weaken.id && has_id(site->note, m.options.weaken.id) && length >= n &&
-        strcmp(site->file + length - n, file) == 0) {
+    if (m.options.weaken.id && has_id(site->note, m.options.weaken.id)) {
         site->torn = m.options.weaken.to == MODEL_TORN;
         site->order_now &= site->torn ? MODEL_SEQ_CST : (unsigned char)m.options.weaken.to;
         m.result.weakened = true;

@@ -55,11 +55,10 @@ struct model_options {
     uint64_t max_executions; /* give up, not exhausted; 0: 20 million */
     /*
      * A negative control: operations whose source line carries this id of an ORDER table in a
-     * comment are weakened to `to`. file: how the path ends, NULL for any. The sources must be
-     * readable where the compiler found them.
+     * comment are weakened to `to`. The sources must be readable where the compiler found them.
      */
     struct {
-        const char *file, *id;
+        const char *id;
         int to;
     } weaken;
     /* Run this one schedule, with a trace; so does MODEL_REPLAY=name:schedule, as a variable. */

@@ -3,10 +3,10 @@
  * model_case.h - a model as a constant, and the three things a test says of one.
  *
  *     const struct model pass = { "pass", reset, check, 2, { { "a", f, 0 }, { "b", g, 0 } } };
- *     const struct model_file model_file = { .ids = { { "N", "flow/line.h" } } };
+ *     const struct model_file model_file = { .enters = enters };
  *
  *     TEST(who_waits_gets_it) { passes(&pass, 3); }
- *     TEST(control_n1_relaxed) { needs(&pass, "N1", MODEL_RELAXED, "data race"); }
+ *     TEST(control_line_1_relaxed) { needs(&pass, "line.1", MODEL_RELAXED, "data race"); }
  *     TEST(control_who_looks_again) { looks_again = true; catches(&pass, "again", "deadlock"); }
  */
 #ifndef KC_TEST_MODEL_CASE_H
@@ -14,8 +14,6 @@
 
 #include "harness.h"
 #include "model.h"
-
-#include <string.h>
 
 struct model {
     const char *name;
@@ -28,10 +26,6 @@ struct model {
 struct model_file {
     void (*enters)(int i); /* as in model_options */
     bool slow;             /* skipped where it would take minutes */
-    /* Where the ids are that begin so: the first that fits counts, and if none does, any file. */
-    struct {
-        const char *begin, *file;
-    } ids[2];
 };
 extern const struct model_file model_file;
 
@@ -39,16 +33,6 @@ static inline void model_skip_if_slow(void)
 {
     if (model_file.slow && (kc_test_under_asan() || kc_test_under_emulation()))
         SKIP("it takes minutes here, and finds what the plain build finds");
-}
-
-static inline const char *model_file_of(const char *id)
-{
-    for (size_t i = 0; i < sizeof model_file.ids / sizeof model_file.ids[0]; i++) {
-        const char *begin = model_file.ids[i].begin;
-        if (begin && strncmp(id, begin, strlen(begin)) == 0)
-            return model_file.ids[i].file;
-    }
-    return NULL;
 }
 
 static inline void passes(const struct model *model, int preemptions)
@@ -65,7 +49,7 @@ static inline void passes(const struct model *model, int preemptions)
 static inline void needs(const struct model *model, const char *id, int to, const char *why)
 {
     struct model_options options = { .name = model->name,
-                                     .weaken = { model_file_of(id), id, to },
+                                     .weaken = { id, to },
                                      .enters = model_file.enters };
 
     model_skip_if_slow();

@@ -6,6 +6,21 @@
  * A litmus test writes what it read to r[0..3], 0 or 1 each; the set of outcomes over all
  * executions is compared with what the memory model allows. Its strong form carries ids in
  * comments, as the library's code does; its weak form is the same code with an id weakened.
+ *
+ * ORDER    id             site           operation      pairs with     carries
+ *          model_test.1   sb             fence_seq_cst  model_test.1   one of both sees the other
+ *          model_test.2   mp: flag       store_release  model_test.3   the data
+ *          model_test.3   mp: flag       load_acquire   model_test.2   the same
+ *          model_test.4   mp_fenced      fence_release  model_test.5   the data
+ *          model_test.5   mp_fenced      fence_acquire  model_test.4   the same
+ *          model_test.6   read_x_y       fence_seq_cst  model_test.6   one order of the two writes
+ *          model_test.7   counts         add_acq_rel,   model_test.7   one step
+ *                                        cas_acq_rel
+ *          model_test.8   hands_over     store_release  model_test.9   the data
+ *          model_test.9   takes_over     load_acquire   model_test.8   the same
+ *          model_test.10  gives_up       add_acq_rel    model_test.10  all uses before the free
+ *          model_test.11  sleeper        fence_seq_cst  model_test.12  it sees the work, or the
+ *          model_test.12  waker          fence_seq_cst  model_test.11  other sees that it sleeps
  */
 #include "base/atomic.h"
 #include "base/base.h"
@@ -44,7 +59,7 @@ static void litmus(const char *id, int to, const struct model_thread *threads, i
 {
     struct model_options options = { .name = threads[0].name,
                                      .preemptions = MODEL_UNBOUNDED,
-                                     .weaken = { "model_test.c", id, to } };
+                                     .weaken = { id, to } };
 
     seen = 0;
     struct model_result result = model_explore(options, threads, count, reset, collect);
@@ -57,14 +72,14 @@ static void litmus(const char *id, int to, const struct model_thread *threads, i
 static void sb_0(int arg)
 {
     kc_store_relaxed(&x, 1);
-    kc_fence_seq_cst(); /* S1 */
+    kc_fence_seq_cst(); /* model_test.1 */
     r[arg] = kc_load_relaxed(&y);
 }
 
 static void sb_1(int arg)
 {
     kc_store_relaxed(&y, 1);
-    kc_fence_seq_cst(); /* S1 */
+    kc_fence_seq_cst(); /* model_test.1 */
     r[arg + 1] = kc_load_relaxed(&x);
 }
 
@@ -73,21 +88,21 @@ TEST(store_buffering_needs_sc_fences)
     LITMUS(NULL, 0, T(sb_0), T(sb_1));
     CHECK(!SAW(0, 0, 0, 0));
     CHECK(SAW(0, 1, 0, 0) && SAW(1, 0, 0, 0) && SAW(1, 1, 0, 0));
-    LITMUS("S1", MODEL_ACQ_REL, T(sb_0), T(sb_1));
+    LITMUS("model_test.1", MODEL_ACQ_REL, T(sb_0), T(sb_1));
     CHECK(SAW(0, 0, 0, 0));
-    LITMUS("S1", MODEL_RELAXED, T(sb_0), T(sb_1));
+    LITMUS("model_test.1", MODEL_RELAXED, T(sb_0), T(sb_1));
     CHECK(SAW(0, 0, 0, 0));
 }
 
 static void mp_writes(int arg)
 {
     kc_store_relaxed(&x, 1 + arg);
-    kc_store_release(&y, 1); /* M1 */
+    kc_store_release(&y, 1); /* model_test.2 */
 }
 
 static void mp_reads(int arg)
 {
-    r[arg] = kc_load_acquire(&y); /* M2 */
+    r[arg] = kc_load_acquire(&y); /* model_test.3 */
     r[arg + 1] = kc_load_relaxed(&x);
 }
 
@@ -96,23 +111,23 @@ TEST(message_passing_needs_release_and_acquire)
     LITMUS(NULL, 0, T(mp_writes), T(mp_reads));
     CHECK(!SAW(1, 0, 0, 0));
     CHECK(SAW(0, 0, 0, 0) && SAW(0, 1, 0, 0) && SAW(1, 1, 0, 0));
-    LITMUS("M1", MODEL_RELAXED, T(mp_writes), T(mp_reads));
+    LITMUS("model_test.2", MODEL_RELAXED, T(mp_writes), T(mp_reads));
     CHECK(SAW(1, 0, 0, 0));
-    LITMUS("M2", MODEL_RELAXED, T(mp_writes), T(mp_reads));
+    LITMUS("model_test.3", MODEL_RELAXED, T(mp_writes), T(mp_reads));
     CHECK(SAW(1, 0, 0, 0));
 }
 
 static void mp_fenced_writes(int arg)
 {
     kc_store_relaxed(&x, 1 + arg);
-    kc_fence_release(); /* F1 */
+    kc_fence_release(); /* model_test.4 */
     kc_store_relaxed(&y, 1);
 }
 
 static void mp_fenced_reads(int arg)
 {
     r[arg] = kc_load_relaxed(&y);
-    kc_fence_acquire(); /* F2 */
+    kc_fence_acquire(); /* model_test.5 */
     r[arg + 1] = kc_load_relaxed(&x);
 }
 
@@ -120,9 +135,9 @@ TEST(fences_give_relaxed_accesses_their_order)
 {
     LITMUS(NULL, 0, T(mp_fenced_writes), T(mp_fenced_reads));
     CHECK(!SAW(1, 0, 0, 0) && SAW(1, 1, 0, 0));
-    LITMUS("F1", MODEL_RELAXED, T(mp_fenced_writes), T(mp_fenced_reads));
+    LITMUS("model_test.4", MODEL_RELAXED, T(mp_fenced_writes), T(mp_fenced_reads));
     CHECK(SAW(1, 0, 0, 0));
-    LITMUS("F2", MODEL_RELAXED, T(mp_fenced_writes), T(mp_fenced_reads));
+    LITMUS("model_test.5", MODEL_RELAXED, T(mp_fenced_writes), T(mp_fenced_reads));
     CHECK(SAW(1, 0, 0, 0));
     LITMUS(NULL, 0, T(mp_fenced_writes), T(mp_reads)); /* a fence pairs with an acquire load */
     CHECK(!SAW(1, 0, 0, 0));
@@ -154,14 +169,14 @@ TEST(one_location_is_coherent)
 static void read_x_y(int arg)
 {
     r[arg] = kc_load_acquire(&x);
-    kc_fence_seq_cst(); /* I1 */
+    kc_fence_seq_cst(); /* model_test.6 */
     r[arg + 1] = kc_load_acquire(&y);
 }
 
 static void read_y_x(int arg)
 {
     r[arg + 2] = kc_load_acquire(&y);
-    kc_fence_seq_cst(); /* I1 */
+    kc_fence_seq_cst(); /* model_test.6 */
     r[arg + 3] = kc_load_acquire(&x);
 }
 
@@ -170,7 +185,7 @@ TEST(independent_writes_are_seen_in_two_orders_without_sc_fences)
     LITMUS(NULL, 0, T(write_x), T(write_y), T(read_x_y), T(read_y_x));
     CHECK(!SAW(1, 0, 1, 0));
     CHECK(SAW(1, 1, 1, 0) && SAW(1, 0, 1, 1));
-    LITMUS("I1", MODEL_RELAXED, T(write_x), T(write_y), T(read_x_y), T(read_y_x));
+    LITMUS("model_test.6", MODEL_RELAXED, T(write_x), T(write_y), T(read_x_y), T(read_y_x));
     CHECK(SAW(1, 0, 1, 0));
 }
 
@@ -228,7 +243,7 @@ TEST(rmws_read_the_newest_and_a_failed_cas_any)
     LITMUS(NULL, 0, T(adds), T(adds));
     CHECK_EQ(seen, 1u << 3);
     /* x = 1, then y = 1 without order: with y seen, the CAS succeeds, or fails on the old x. */
-    LITMUS("M1", MODEL_RELAXED, T(mp_writes), T(cas_fails_stale));
+    LITMUS("model_test.2", MODEL_RELAXED, T(mp_writes), T(cas_fails_stale));
     CHECK(SAW(1, 0, 1, 0) && SAW(0, 1, 1, 0));
 }
 
@@ -246,14 +261,14 @@ static void lb_1(int arg)
 
 static void counts_0(int arg)
 {
-    r[arg] = kc_add_acq_rel(&x, 1); /* A1 */
+    r[arg] = kc_add_acq_rel(&x, 1); /* model_test.7 */
 }
 
 static void counts_1(int arg)
 {
     int before = 0;
 
-    while (!kc_cas_acq_rel(&x, &before, before + 1)) /* A1 */
+    while (!kc_cas_acq_rel(&x, &before, before + 1)) /* model_test.7 */
         ;
     r[arg + 1] = before;
 }
@@ -262,7 +277,7 @@ TEST(an_rmw_that_is_torn_is_a_load_and_a_store)
 {
     LITMUS(NULL, 0, T(counts_0), T(counts_1));
     CHECK(SAW(0, 1, 0, 0) && SAW(1, 0, 0, 0) && !SAW(0, 0, 0, 0));
-    LITMUS("A1", MODEL_TORN, T(counts_0), T(counts_1));
+    LITMUS("model_test.7", MODEL_TORN, T(counts_0), T(counts_1));
     CHECK(SAW(0, 1, 0, 0) && SAW(1, 0, 0, 0) && SAW(0, 0, 0, 0));
 }
 
@@ -278,12 +293,12 @@ TEST(load_buffering_is_not_modelled)
 static void hands_over(int arg)
 {
     model_write(&data, 42 + arg);
-    kc_store_release(&x, 1); /* D1 */
+    kc_store_release(&x, 1); /* model_test.8 */
 }
 
 static void takes_over(int arg)
 {
-    model_wait_until(kc_load_acquire(&x) == 1); /* D2 */
+    model_wait_until(kc_load_acquire(&x) == 1); /* model_test.9 */
     model_assert(model_read(&data) == 42 + arg);
     model_write(&data, 0);
 }
@@ -304,9 +319,9 @@ static void takes_over_to_write(int arg)
 TEST(a_data_race_is_found)
 {
     PASSES(T(hands_over), T(takes_over));
-    FAILS("data race: takes_over reads &data, written by hands_over", "D1", T(hands_over),
-          T(takes_over));
-    FAILS("data race: takes_over reads", "D2", T(hands_over), T(takes_over));
+    FAILS("data race: takes_over reads &data, written by hands_over", "model_test.8",
+          T(hands_over), T(takes_over));
+    FAILS("data race: takes_over reads", "model_test.9", T(hands_over), T(takes_over));
     FAILS("data race", NULL, T(hands_over), T(hands_over));
 }
 
@@ -353,7 +368,7 @@ TEST(sc_fences_alone_do_not_synchronise)
 static void uses_and_gives_up(int arg)
 {
     kc_load_relaxed(&x);
-    if (kc_add_acq_rel(&y, 1 + arg) == 1) /* R1 */
+    if (kc_add_acq_rel(&y, 1 + arg) == 1) /* model_test.10 */
         model_free(&x, sizeof x);
 }
 
@@ -366,17 +381,18 @@ static void frees(int arg)
 static void reads_and_gives_up(int arg)
 {
     model_assert(model_read(&data) == arg);
-    if (kc_add_acq_rel(&y, 1) == 1) /* R1 */
+    if (kc_add_acq_rel(&y, 1) == 1) /* model_test.10 */
         model_free(&data, sizeof data);
 }
 
 TEST(a_use_that_does_not_happen_before_the_free_is_found)
 {
     PASSES(T(uses_and_gives_up), T(uses_and_gives_up));
-    FAILS("frees &x, used by uses_and_gives_up", "R1", T(uses_and_gives_up), T(uses_and_gives_up));
+    FAILS("frees &x, used by uses_and_gives_up", "model_test.10", T(uses_and_gives_up),
+          T(uses_and_gives_up));
     FAILS("uses_and_gives_up uses what was freed", NULL, T(frees), T(uses_and_gives_up));
     PASSES(T(reads_and_gives_up), T(reads_and_gives_up));
-    FAILS("frees &data, used by", "R1", T(reads_and_gives_up), T(reads_and_gives_up));
+    FAILS("frees &data, used by", "model_test.10", T(reads_and_gives_up), T(reads_and_gives_up));
 }
 
 static int entered;
@@ -438,7 +454,7 @@ TEST(other_failures_are_found)
 static void sleeper(int arg)
 {
     kc_store_relaxed(&y, 1 + arg);
-    kc_fence_seq_cst(); /* W1 */
+    kc_fence_seq_cst(); /* model_test.11 */
     if (!kc_load_relaxed(&x))
         model_block(&y, 1);
 }
@@ -446,7 +462,7 @@ static void sleeper(int arg)
 static void waker(int arg)
 {
     kc_store_relaxed(&x, 1 + arg);
-    kc_fence_seq_cst(); /* W2 */
+    kc_fence_seq_cst(); /* model_test.12 */
     if (kc_load_relaxed(&y)) {
         kc_store_relaxed(&y, 0);
         model_wake(&y, 1);
@@ -456,8 +472,8 @@ static void waker(int arg)
 TEST(a_lost_wake_up_is_found)
 {
     PASSES(T(sleeper), T(waker));
-    FAILS("deadlock: nobody wakes sleeper", "W1", T(sleeper), T(waker));
-    FAILS("deadlock: nobody wakes sleeper", "W2", T(sleeper), T(waker));
+    FAILS("deadlock: nobody wakes sleeper", "model_test.11", T(sleeper), T(waker));
+    FAILS("deadlock: nobody wakes sleeper", "model_test.12", T(sleeper), T(waker));
 }
 
 /* ---- the rest ------------------------------------------------------------------------------ */
@@ -465,7 +481,7 @@ TEST(a_lost_wake_up_is_found)
 TEST(a_failing_schedule_fails_again)
 {
     struct model_options options = { .name = "replay",
-                                     .weaken = { NULL, "S1", 0 },
+                                     .weaken = { "model_test.1", 0 },
                                      .quiet = true };
     const struct model_thread threads[] = { T(waits_in_vain), T(sb_0), T(sb_1) };
     struct model_result first = model_explore(options, threads, 3, reset, NULL), again;

@@ -13,10 +13,11 @@
  *                   swap comes (ABA)
  *          sleep    who finds the inbox empty wakes the consumer, which sleeps in between
  *
- * ORDER    id  site                  operation     pairs with  carries; what breaks if weaker
- *          W1  who wakes: the word   add_release   W2          the push; the consumer has seen the
- *                                                              word, not the node, and sleeps
- *          W2  consumer's look       load_acquire  W1          the same
+ * ORDER    id            site                 operation     pairs with    carries
+ *          mpsc_model.1  who wakes: the word  add_release   mpsc_model.2  the push; the consumer
+ *                                                                         has seen the word, not
+ *                                                                         the node, and sleeps
+ *          mpsc_model.2  consumer's look      load_acquire  mpsc_model.1  the same
  *
  * CONTROLS Each id of mpsc.h and of the table above is weakened, and wrong designs stand in for the
  *          right ones; the models must fail then. MODEL_TRACE=1 shows how.
@@ -159,7 +160,7 @@ static void consumer_sends_back(int arg)
 static void producer_wakes(int index)
 {
     if (send(index, index)) {
-        kc_add_release(&s.wakes, 1); /* W1 */
+        kc_add_release(&s.wakes, 1); /* mpsc_model.1 */
         model_wake(&s.wakes, 1);
     }
 }
@@ -169,7 +170,7 @@ static void consumer_sleeps(int items)
     kc_mpsc_node_t *chain;
 
     while (s.taken < items) {
-        uint32_t seen = kc_load_acquire(&s.wakes); /* W2 */
+        uint32_t seen = kc_load_acquire(&s.wakes); /* mpsc_model.2 */
         if (receive(&chain))
             continue;
         model_block(&s.wakes, seen);
@@ -232,7 +233,7 @@ static const struct model sleep_wake = { "sleep",
                                            { "producer 0", producer_wakes, 0 },
                                            { "producer 1", producer_wakes, 1 } } };
 
-const struct model_file model_file = { .ids = { { "M", "base/mpsc.h" }, { "", "mpsc_model.c" } } };
+const struct model_file model_file = { .enters = NULL };
 
 TEST(two_producers_items_arrive_once_and_in_push_order)
 {
@@ -254,22 +255,22 @@ TEST(who_finds_it_empty_wakes_the_consumer)
     passes(&sleep_wake, 3);
 }
 
-TEST(control_m1_relaxed_hides_the_producers_data)
+TEST(control_mpsc_1_relaxed_hides_the_producers_data)
 {
-    needs(&order, "M1", MODEL_RELAXED, "data race: consumer reads value");
-    needs(&chain, "M1", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&order, "mpsc.1", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&chain, "mpsc.1", MODEL_RELAXED, "data race: consumer reads value");
 }
 
-TEST(control_m2_relaxed_misses_the_producers_data)
+TEST(control_mpsc_2_relaxed_misses_the_producers_data)
 {
-    needs(&order, "M2", MODEL_RELAXED, "data race: consumer reads value");
-    needs(&again, "M2", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&order, "mpsc.2", MODEL_RELAXED, "data race: consumer reads value");
+    needs(&again, "mpsc.2", MODEL_RELAXED, "data race: consumer reads value");
 }
 
 TEST(control_sleep_with_relaxed_wakes)
 {
-    needs(&sleep_wake, "W1", MODEL_RELAXED, "deadlock: nobody wakes consumer");
-    needs(&sleep_wake, "W2", MODEL_RELAXED, "deadlock: nobody wakes consumer");
+    needs(&sleep_wake, "mpsc_model.1", MODEL_RELAXED, "deadlock: nobody wakes consumer");
+    needs(&sleep_wake, "mpsc_model.2", MODEL_RELAXED, "deadlock: nobody wakes consumer");
 }
 
 TEST(control_take_by_load_and_store_loses_a_push)

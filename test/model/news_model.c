@@ -12,10 +12,10 @@
  *          join     a body joins a child that fails, and tells its parent so just then: who had
  *                   begun before it was cancelled gets the child's code
  *
- * ORDER    J1 to J5 in word.h, J7 in job.c, X1 to X3 in cancel.c; and of the signal's state
- *          id  site           operation      pairs with  carries; what breaks if weaker
- *          V1  preset: state  store_release  V2          as S1 in signal.c
- *          V2  looks: state   load_acquire   V1          as S2 in signal.c
+ * ORDER    word.1 to word.3, job.5, cancel.1 to cancel.3; and of the signal's state
+ *          id            site           operation      pairs with    carries; what breaks if weaker
+ *          news_model.1  preset: state  store_release  news_model.2  as signal.1
+ *          news_model.2  looks: state   load_acquire   news_model.1  as signal.2
  *
  * CONTROLS As in job_model.c; the others stand in for what the sources once did.
  */
@@ -117,7 +117,7 @@ kc_sigset_t kc__signal_preset(kc_signal_t *of, kc_sigset_t bits)
     model_assert(of && bits == KC_SIG_TERMINATE);
     told_so++;
     if (!sets_late)
-        kc_store_release(&state, bits); /* V1 */
+        kc_store_release(&state, bits); /* news_model.1 */
     return bits & ~before;
 }
 
@@ -125,7 +125,7 @@ void kc__signal_tell(kc_signal_t *of, kc_sigset_t bits)
 {
     model_assert(of && bits == KC_SIG_TERMINATE);
     if (sets_late)
-        kc_store_release(&state, bits); /* V1 */
+        kc_store_release(&state, bits); /* news_model.1 */
     heard++;
     model_assert(heard == 1);
 }
@@ -230,7 +230,7 @@ static void looks(int job)
     kc_job_t *j = &s.job[job];
 
     if (kc_job_reason(j) != 0 || kc_job_state(j) == KC_JOB_CANCELLING)
-        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* V2 */
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* news_model.2 */
 }
 
 /* The body, which is the job's own thread. */
@@ -238,7 +238,7 @@ static void asks(int job)
 {
     model_assert(kc__job_current() == &s.job[job]);
     if (kc_cancelled())
-        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* V2 */
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* news_model.2 */
 }
 
 static void cancels_itself(int job)
@@ -382,14 +382,14 @@ TEST(control_terminate_that_is_set_when_it_is_told)
     catches(&seen, "sets_late", "kc_load_acquire(&state)");
 }
 
-TEST(control_j2_relaxed_shows_a_cancel_without_terminate)
+TEST(control_word_2_relaxed_shows_a_cancel_without_terminate)
 {
-    needs(&seen, "J2", MODEL_RELAXED, "kc_load_acquire(&state)");
+    needs(&seen, "word.2", MODEL_RELAXED, "kc_load_acquire(&state)");
 }
 
-TEST(control_x3_relaxed_shows_a_cancel_without_terminate)
+TEST(control_cancel_3_relaxed_shows_a_cancel_without_terminate)
 {
-    needs(&seen, "X3", MODEL_RELAXED, "kc_load_acquire(&state)");
+    needs(&seen, "cancel.3", MODEL_RELAXED, "kc_load_acquire(&state)");
 }
 
 TEST(control_an_extension_that_is_looked_up_before_the_lock)

@@ -17,11 +17,11 @@
  *          task     a scheduler's: its stack is put back and its end published on the next stack
  *                   (bury in worker.c), while another thread unparks and releases it
  *
- * ORDER    C1 to C6 in coro.c. Here all is relaxed or plain.
+ * ORDER    coro.1 to coro.6. Here all is relaxed or plain.
  *
- * CONTROLS Each of C3, C4 and C6 is weakened, C5 and C6 are taken apart into a look and a store,
- *          and the end is published from the coroutine's own stack; the models must fail then.
- *          MODEL_TRACE=1 shows how.
+ * CONTROLS Each of coro.3, coro.4 and coro.6 is weakened, coro.5 and coro.6 are taken apart into a
+ *          look and a store, and the end is published from the coroutine's own stack; the models
+ *          must fail then. MODEL_TRACE=1 shows how.
  */
 #undef _FORTIFY_SOURCE /* its longjmp knows no stacks but the thread's */
 #include "coro/coro.h"
@@ -416,7 +416,7 @@ static const struct model task = { "task",
                                    { { "worker", runs_task, 0 },
                                      { "other", unparks_and_releases, 0 } } };
 
-const struct model_file model_file = { .enters = enters, .ids = { { "", "coro/coro.c" } } };
+const struct model_file model_file = { .enters = enters };
 
 TEST(who_sees_the_end_may_recycle_stack_and_block)
 {
@@ -438,31 +438,31 @@ TEST(the_end_of_a_task_leaves_its_block_to_who_holds_it)
     passes(&task, MODEL_UNBOUNDED);
 }
 
-TEST(control_c3_relaxed_hides_the_last_writes)
+TEST(control_coro_3_relaxed_hides_the_last_writes)
 {
-    needs(&end, "C3", MODEL_RELAXED, "data race: other writes");
+    needs(&end, "coro.3", MODEL_RELAXED, "data race: other writes");
 }
 
-TEST(control_c4_relaxed_misses_the_last_writes)
+TEST(control_coro_4_relaxed_misses_the_last_writes)
 {
-    needs(&end, "C4", MODEL_RELAXED, "data race: other writes");
+    needs(&end, "coro.4", MODEL_RELAXED, "data race: other writes");
 }
 
-TEST(control_c5_torn_starts_it_twice)
+TEST(control_coro_5_torn_starts_it_twice)
 {
-    needs(&start, "C5", MODEL_TORN, "data race: other writes frame, written by one");
+    needs(&start, "coro.5", MODEL_TORN, "data race: other writes frame, written by one");
 }
 
-TEST(control_c6_relaxed_recycles_the_block_under_another)
+TEST(control_coro_6_relaxed_recycles_the_block_under_another)
 {
-    needs(&share, "C6", MODEL_RELAXED, "belongs to another thread"); /* it misses the end */
-    needs(&task, "C6", MODEL_RELAXED, "data race");
+    needs(&share, "coro.6", MODEL_RELAXED, "belongs to another thread"); /* it misses the end */
+    needs(&task, "coro.6", MODEL_RELAXED, "data race");
 }
 
-TEST(control_c6_torn_gives_the_block_back_never)
+TEST(control_coro_6_torn_gives_the_block_back_never)
 {
-    needs(&share, "C6", MODEL_TORN, "not true: s.bodies == 1");
-    needs(&task, "C6", MODEL_TORN, "not true: s.bodies == 1");
+    needs(&share, "coro.6", MODEL_TORN, "not true: s.bodies == 1");
+    needs(&task, "coro.6", MODEL_TORN, "not true: s.bodies == 1");
 }
 
 TEST(control_published_from_its_own_stack)

@@ -11,10 +11,11 @@
  *          two      another thread runs the second one
  *          guest    the second is no child, but is held for a job of another scheduler
  *
- * ORDER    id  site   operation                  pairs with  carries
- *          R1  wakes  sub_acq_rel, load_acquire  R1          the fall of a count before it
+ * ORDER    id            site   operation                  pairs with    carries
+ *          root_model.1  wakes  sub_acq_rel, load_acquire  root_model.1  the fall of a count before
+ *                                                                        it
  *
- *          R5 to R7 in flow/root.h, J1 to J5 in word.h.
+ *          root.1 to root.3, word.1 to word.3.
  */
 #define MODEL_OF_ROOTS
 #include "job_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
@@ -48,12 +49,12 @@ void kc__worker_wake(kc_worker_t *w)
     (void)w;
     if (looks_behind)
         (void)model_read(&s.job[FIRST_ROOT].task.depth);
-    kc_sub_acq_rel(&wakes, 1); /* R1 */
+    kc_sub_acq_rel(&wakes, 1); /* root_model.1 */
 }
 
 static bool is_idle_when_woken(void)
 {
-    (void)kc_load_acquire(&wakes); /* R1 */
+    (void)kc_load_acquire(&wakes); /* root_model.1 */
     return is_idle();
 }
 
@@ -84,7 +85,7 @@ static void task_holds_the_first(int i)
 
 static void next_runs(int i)
 {
-    model_wait_until(kc_load_acquire(&s.job[FIRST_ROOT].arrived) == 1); /* R6 */
+    model_wait_until(kc_load_acquire(&s.job[FIRST_ROOT].arrived) == 1); /* root.2 */
     kc__job_lock(&s.job[NEXT]); /* it comes through an inbox: nobody else has it any more */
     kc__job_unlock(&s.job[NEXT]);
     next_ends(i);
@@ -170,17 +171,17 @@ TEST(control_a_root_is_gone_when_its_count_has_fallen)
     catches(&pass, "looks_behind", "data race: main frees");
 }
 
-TEST(control_r5_relaxed_shows_an_arrival_without_its_lock)
+TEST(control_root_1_relaxed_shows_an_arrival_without_its_lock)
 {
-    needs(&pass, "R5", MODEL_RELAXED, "data race: main reads data, written by task");
+    needs(&pass, "root.1", MODEL_RELAXED, "data race: main reads data, written by task");
 }
 
-TEST(control_r6_relaxed_shows_an_arrival_without_its_lock)
+TEST(control_root_2_relaxed_shows_an_arrival_without_its_lock)
 {
-    needs(&pass, "R6", MODEL_RELAXED, "data race: main reads data, written by task");
+    needs(&pass, "root.2", MODEL_RELAXED, "data race: main reads data, written by task");
 }
 
-TEST(control_r7_relaxed_hides_what_has_come)
+TEST(control_root_3_relaxed_hides_what_has_come)
 {
-    needs(&pass, "R7", MODEL_RELAXED, "data");
+    needs(&pass, "root.3", MODEL_RELAXED, "data");
 }

@@ -19,7 +19,7 @@
  *                    select that does not wait looks at b and a, and another at a and b: one of
  *                    the two is ready at each moment until one of the selects has taken an item
  *
- * CONTROLS L5 and L6 of lock.h are weakened, the claim of a wait is taken apart into a look and a
+ * CONTROLS lock.5 and lock.6 are weakened, the claim of a wait is taken apart into a look and a
  *          store, a select does not claim itself first, those who try again do so all at once, and
  *          a try looks at one after the other; the models must fail then.
  */
@@ -405,21 +405,21 @@ TEST(control_a_try_that_looks_at_one_after_the_other)
     catches(&try_one_by_one, "one by one", "not true: s.rc[0] >= 0");
 }
 
-TEST(control_l5_weaker_hides_the_line)
+TEST(control_lock_5_weaker_hides_the_line)
 {
-    needs(&moment, "L5", MODEL_RELAXED, "data race");
-    needs(&cross, "L5", MODEL_TORN, "data race");
+    needs(&moment, "lock.5", MODEL_RELAXED, "data race");
+    needs(&cross, "lock.5", MODEL_TORN, "data race");
 }
 
-TEST(control_l6_relaxed_hides_the_line)
+TEST(control_lock_6_relaxed_hides_the_line)
 {
-    needs(&moment, "L6", MODEL_RELAXED, "data race");
+    needs(&moment, "lock.6", MODEL_RELAXED, "data race");
 }
 
-TEST(control_w1_torn_ends_a_select_twice)
+TEST(control_chan_model_world_1_torn_ends_a_select_twice)
 {
-    needs(&close, "W1", MODEL_TORN, "data race: closer writes &w->rc");
-    needs(&moment, "W1", MODEL_TORN, "data race: sender writes &w->rc");
+    needs(&close, "chan_model_world.1", MODEL_TORN, "data race: closer writes &w->rc");
+    needs(&moment, "chan_model_world.1", MODEL_TORN, "data race: sender writes &w->rc");
 }
 
 TEST(control_a_select_that_does_not_claim_itself_first)

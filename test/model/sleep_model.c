@@ -20,9 +20,9 @@
  *                   lowest bit
  *          reverse  the same, but both come
  *
- * ORDER    id  site         operation      pairs with  carries; what breaks if weaker
- *          S1  wake: awake  store_release  S2          (Z1 in idle.c; the word alone)
- *          S2  sleep: awake load_acquire   S1          (Z2)
+ * ORDER    id             site          operation      pairs with     carries
+ *          sleep_model.1  wake: awake   store_release  sleep_model.2  (idle.5; the word alone)
+ *          sleep_model.2  sleep: awake  load_acquire   sleep_model.1  (idle.6)
  *
  * CONTROLS The fences of idle.h are weakened, and wrong designs stand in for the right one; the
  *          models must fail then. MODEL_TRACE=1 shows how.
@@ -59,7 +59,7 @@ static bool calls_too_soon; /* wrong: looks and calls while it still counts as a
 
 static void wake(struct worker *w, uint32_t what_for)
 {
-    kc_store_release(&w->awake, what_for); /* S1 */
+    kc_store_release(&w->awake, what_for); /* sleep_model.1 */
 }
 
 static void wake_any(void)
@@ -109,7 +109,7 @@ static bool wait_for_wake(struct worker *w)
 {
     uint32_t what_for;
 
-    model_wait_until((what_for = kc_load_acquire(&w->awake)) != ASLEEP || /* S2 */
+    model_wait_until((what_for = kc_load_acquire(&w->awake)) != ASLEEP || /* sleep_model.2 */
                      kc_load_relaxed(&s.home));
     if (what_for == ASLEEP)
         return true;
@@ -258,7 +258,7 @@ static const struct model reverse = { "reverse",
                                         { "sleeper", sleeps, 0 },
                                         { "producer", produces_errand_first, 1 } } };
 
-const struct model_file model_file = { .ids = { { "I", "sched/idle.h" } } };
+const struct model_file model_file = { .enters = NULL };
 
 TEST(who_stays_up_for_its_inbox_calls_another_or_itself)
 {
@@ -289,16 +289,16 @@ TEST(control_calling_while_it_counts_as_a_searcher)
     catches(&high, "high_calls_too_soon", "deadlock: nobody wakes");
 }
 
-TEST(control_i1_without_seq_cst_misses_the_item)
+TEST(control_idle_1_without_seq_cst_misses_the_item)
 {
-    needs(&low, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
-    needs(&high, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
-    needs(&reverse, "I1", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&low, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&high, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&reverse, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes");
 }
 
-TEST(control_i2_without_seq_cst_relies_on_who_sleeps)
+TEST(control_idle_2_without_seq_cst_relies_on_who_sleeps)
 {
-    needs(&low, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
-    needs(&high, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
-    needs(&reverse, "I2", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&low, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&high, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes");
+    needs(&reverse, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes");
 }

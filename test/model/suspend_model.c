@@ -20,11 +20,11 @@
  *          moves      the coroutine, woken, goes on while its old thread has the message to read
  *          twice      two wake one wait
  *
- * ORDER    U1 to U3 in suspend.c; those of wait.h and the inbox. Here all is relaxed or plain.
+ * ORDER    suspend.1 to suspend.3; those of wait.h and the inbox. Here all is relaxed or plain.
  *
- * CONTROLS U1 and U2 are taken apart into a look and a store; U3 and M1 of the inbox are weakened;
- *          the message does not look whether it was woken; and it holds nothing. The models must
- *          fail then; and two who wake one wait must be found out.
+ * CONTROLS suspend.1 and suspend.2 are taken apart into a look and a store; suspend.3 and mpsc.1 of
+ *          the inbox are weakened; the message does not look whether it was woken; and it holds
+ *          nothing. The models must fail then; and two who wake one wait must be found out.
  */
 #define KC_MODEL_WAITS
 #include "harness.h"
@@ -522,7 +522,7 @@ static const struct model twice = {
     { { "own", suspends, 0 }, { "waker", wakes, 0 }, { "other", wakes_too, 0 } }
 };
 
-const struct model_file model_file = { .enters = enters, .ids = { { "U", "flow/suspend.c" } } };
+const struct model_file model_file = { .enters = enters };
 
 TEST(a_wait_of_ones_own_is_ended_by_kc_wake)
 {
@@ -551,19 +551,19 @@ TEST(control_two_who_wake_one_wait_are_found_out)
     catches(&twice, "twice", "the waker was used before");
 }
 
-TEST(control_u1_torn_forgets_that_cancelled_was_called)
+TEST(control_suspend_1_torn_forgets_that_cancelled_was_called)
 {
-    needs(&cancel, "U1", MODEL_TORN, "not true: called == (s.called == 1)");
+    needs(&cancel, "suspend.1", MODEL_TORN, "not true: called == (s.called == 1)");
 }
 
-TEST(control_u2_torn_calls_cancelled_after_kc_wake)
+TEST(control_suspend_2_torn_calls_cancelled_after_kc_wake)
 {
-    needs(&cancel, "U2", MODEL_TORN, "not true: s.called == 1 && !s.returned");
+    needs(&cancel, "suspend.2", MODEL_TORN, "not true: s.called == 1 && !s.returned");
 }
 
-TEST(control_u3_relaxed_frees_too_early)
+TEST(control_suspend_3_relaxed_frees_too_early)
 {
-    needs(&moves, "U3", MODEL_RELAXED, "free");
+    needs(&moves, "suspend.3", MODEL_RELAXED, "free");
 }
 
 TEST(control_a_message_that_does_not_look)
@@ -578,7 +578,7 @@ TEST(control_a_message_that_holds_nothing)
     catches(&moves, "holds_nothing", "");
 }
 
-TEST(control_m1_relaxed_hides_what_was_written_before_kc_wake)
+TEST(control_mpsc_1_relaxed_hides_what_was_written_before_kc_wake)
 {
-    needs(&wake, "M1", MODEL_RELAXED, "data race: own");
+    needs(&wake, "mpsc.1", MODEL_RELAXED, "data race: own");
 }

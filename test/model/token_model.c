@@ -24,16 +24,22 @@
  *          pump      main waits for the run in flight, and reads what it wrote
  *          inbox     the user makes the token on another thread and cancels it on its way to main
  *
- * ORDER    id  site               operation      pairs with  carries; what breaks if weaker
- *          T1  destroy: closing   store_release  T2          what is queued from now on is dropped
- *          T2  worker: closing    load_acquire   T1
- *          T3  worker: arrived    sub_acq_rel    T4          (pthread_join) its runs; the hub would
- *                                                            be closed with a run in flight
- *          T4  destroy: arrived   load_acquire   T3          the same
- *          T5  pump: flights      load_acquire   K2          (H7 in sched.c) what the run wrote
- *          T6  users              sub_acq_rel    T6          the program's own: all have cancelled
- *          T7  made               store_release  T8          the program's own: no token is made
- *          T8  made               load_acquire   T7          for a scheduler that is gone
+ * ORDER    id             site              operation      pairs with     carries
+ *          token_model.1  destroy: closing  store_release  token_model.2  what is queued from now
+ *                                                                         on is dropped
+ *          token_model.2  worker: closing   load_acquire   token_model.1
+ *          token_model.3  worker: arrived   sub_acq_rel    token_model.4  (pthread_join) its runs;
+ *                                                                         the hub would be closed
+ *                                                                         with a run in flight
+ *          token_model.4  destroy: arrived  load_acquire   token_model.3  the same
+ *          token_model.5  pump: flights     load_acquire   token.2        (sched.6) what the run
+ *                                                                         wrote
+ *          token_model.6  users             sub_acq_rel    token_model.6  the program's own: all
+ *                                                                         have cancelled
+ *          token_model.7  made              store_release  token_model.8  the program's own: no
+ *                                                                         token is made
+ *          token_model.8  made              load_acquire   token_model.7  for a scheduler that is
+ *                                                                         gone
  *
  * CONTROLS Each id of token.c is weakened, the changes of the state word and of the references are
  *          taken apart into a look and a store, and wrong uses stand in for the right ones; the
@@ -285,8 +291,8 @@ static void check_arg(void)
 /* Its run was queued before all threads began: it finds the scheduler open, or closing. */
 static void worker(int i)
 {
-    run_queued(i, kc_load_acquire(&s.sched.closing)); /* T2 */
-    kc_sub_acq_rel(&s.sched.arrived, 1);              /* T3 */
+    run_queued(i, kc_load_acquire(&s.sched.closing)); /* token_model.2 */
+    kc_sub_acq_rel(&s.sched.arrived, 1);              /* token_model.3 */
 }
 
 static void take_inbox(void)
@@ -304,10 +310,10 @@ static bool closes_early; /* wrong: while its workers still run */
 
 static void destroy(void)
 {
-    kc_store_release(&s.sched.closing, 1); /* T1 */
+    kc_store_release(&s.sched.closing, 1); /* token_model.1 */
     kc__hub_shut(s.sched.hub);
     if (!closes_early)
-        model_wait_until(kc_load_acquire(&s.sched.arrived) == 0); /* T4 */
+        model_wait_until(kc_load_acquire(&s.sched.arrived) == 0); /* token_model.4 */
     kc__hub_close(s.sched.hub);
     check_arg();
     if (opts)
@@ -346,7 +352,7 @@ static void main_only_ticks(int at)
 static void main_waits(int arg)
 {
     (void)arg;
-    model_wait_until(kc_load_acquire(&s.sched.flights) == 0); /* T5 */
+    model_wait_until(kc_load_acquire(&s.sched.flights) == 0); /* token_model.5 */
     if (s.runs > 0)
         model_assert(model_read(&s.data) == s.runs);
     destroy();
@@ -359,7 +365,7 @@ static void main_takes_in(int arg)
     take_inbox();
     kc__hub_start_due(s.sched.hub, DUE);
     run_queued(TO_MAIN, false);
-    model_wait_until(kc_load_acquire(&s.made)); /* T8 */
+    model_wait_until(kc_load_acquire(&s.made)); /* token_model.8 */
     take_inbox();
     destroy();
 }
@@ -395,7 +401,7 @@ static void user_of_two(int arg)
 {
     (void)arg;
     cancel();
-    if (kc_sub_acq_rel(&s.users, 1) == 1 || detaches_at_once) /* T6 */
+    if (kc_sub_acq_rel(&s.users, 1) == 1 || detaches_at_once) /* token_model.6 */
         kc_token_detach(s.token);
 }
 
@@ -416,7 +422,7 @@ static void user_makes(int arg)
     (void)arg;
     int rc = kc_schedule_delayed_with(&s.sched, DUE, KC_WORKER, body, &s.data, opts, &s.token);
     model_assert(rc == 0);
-    kc_store_release(&s.made, 1); /* T7 */
+    kc_store_release(&s.made, 1); /* token_model.7 */
     cancel();
     kc_token_detach(s.token);
 }
@@ -569,9 +575,7 @@ static const struct model inbox = {
     "inbox", reset_inbox, check, 2, { { "main", main_takes_in, 0 }, { "user", user_makes, 0 } }
 };
 
-const struct model_file model_file = {
-    .slow = true, .ids = { { "K", "sched/token.c" }, { "", "token_model.c" } }
-};
+const struct model_file model_file = { .slow = true };
 
 TEST(a_delayed_task_is_started_or_cancelled_and_never_both)
 {
@@ -626,58 +630,58 @@ TEST(a_token_may_be_cancelled_on_its_way_to_main)
     passes(&inbox, 4);
 }
 
-TEST(control_k1_relaxed_hides_a_run_from_the_next)
+TEST(control_token_1_relaxed_hides_a_run_from_the_next)
 {
-    needs(&turns, "K1", MODEL_RELAXED, "data race: main writes data, written by worker");
-    needs(&turns, "K1", MODEL_ACQUIRE, "data race: main writes data, written by worker");
+    needs(&turns, "token.1", MODEL_RELAXED, "data race: main writes data, written by worker");
+    needs(&turns, "token.1", MODEL_ACQUIRE, "data race: main writes data, written by worker");
 }
 
-TEST(control_k1_torn_starts_what_is_cancelled)
+TEST(control_token_1_torn_starts_what_is_cancelled)
 {
     opts = NULL;
-    needs(&once, "K1", MODEL_TORN, "uses what was freed");
-    needs(&interval, "K1", MODEL_TORN, "not true: arg == &s.data && !s.no_more");
-    needs(&twice, "K1", MODEL_TORN, "data race: user 1 writes data, written by main");
+    needs(&once, "token.1", MODEL_TORN, "uses what was freed");
+    needs(&interval, "token.1", MODEL_TORN, "not true: arg == &s.data && !s.no_more");
+    needs(&twice, "token.1", MODEL_TORN, "data race: user 1 writes data, written by main");
 }
 
-TEST(control_k2_relaxed_hides_what_the_run_wrote)
+TEST(control_token_2_relaxed_hides_what_the_run_wrote)
 {
-    needs(&pump, "K2", MODEL_RELAXED, "data race: main reads data");
-    needs(&pump, "T5", MODEL_RELAXED, "data race: main reads data");
+    needs(&pump, "token.2", MODEL_RELAXED, "data race: main reads data");
+    needs(&pump, "token_model.5", MODEL_RELAXED, "data race: main reads data");
 }
 
-TEST(control_k3_relaxed_frees_what_is_in_use)
+TEST(control_token_3_relaxed_frees_what_is_in_use)
 {
-    needs(&once, "K3", MODEL_RELAXED, "frees");
-    needs(&once, "K3", MODEL_ACQUIRE, "frees");
-    needs(&once, "K3", MODEL_RELEASE, "frees");
+    needs(&once, "token.3", MODEL_RELAXED, "frees");
+    needs(&once, "token.3", MODEL_ACQUIRE, "frees");
+    needs(&once, "token.3", MODEL_RELEASE, "frees");
 }
 
-TEST(control_k3_torn_frees_never)
+TEST(control_token_3_torn_frees_never)
 {
-    needs(&once, "K3", MODEL_TORN, "not true: s.freed[i]");
-    needs(&end, "K3", MODEL_TORN, "not true: s.freed[i]");
+    needs(&once, "token.3", MODEL_TORN, "not true: s.freed[i]");
+    needs(&end, "token.3", MODEL_TORN, "not true: s.freed[i]");
 }
 
-TEST(control_k4_relaxed_leaves_a_message_unread)
-{
-    opts = NULL;
-    needs(&due, "K4", MODEL_RELAXED, "not true: s.freed[i]");
-    needs(&inbox, "K4", MODEL_RELAXED, "not true: s.freed[i]");
-}
-
-TEST(control_k5_relaxed_leaves_a_message_unread)
+TEST(control_token_4_relaxed_leaves_a_message_unread)
 {
     opts = NULL;
-    needs(&due, "K5", MODEL_RELAXED, "not true: s.freed[i]");
-    needs(&once, "K5", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&due, "token.4", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&inbox, "token.4", MODEL_RELAXED, "not true: s.freed[i]");
+}
+
+TEST(control_token_5_relaxed_leaves_a_message_unread)
+{
+    opts = NULL;
+    needs(&due, "token.5", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&once, "token.5", MODEL_RELAXED, "not true: s.freed[i]");
 }
 
 TEST(control_meeting_relaxed_closes_with_a_run_in_flight)
 {
     opts = NULL;
-    needs(&once, "T3", MODEL_RELAXED, "not true: s.freed[i]");
-    needs(&once, "T4", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&once, "token_model.3", MODEL_RELAXED, "not true: s.freed[i]");
+    needs(&once, "token_model.4", MODEL_RELAXED, "not true: s.freed[i]");
 }
 
 TEST(control_close_before_the_runs_have_ended)
@@ -687,24 +691,24 @@ TEST(control_close_before_the_runs_have_ended)
     catches(&once, "closes_early", "not true: s.freed[i]");
 }
 
-TEST(control_k1_torn_disposes_of_what_runs_or_twice)
+TEST(control_token_1_torn_disposes_of_what_runs_or_twice)
 {
-    needs(&once, "K1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
-    needs(&twice, "K1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
-    needs(&interval, "K1", MODEL_TORN, "not true: ");
-    needs(&end, "K1", MODEL_TORN, "not true: ");
+    needs(&once, "token.1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
+    needs(&twice, "token.1", MODEL_TORN, "not true: arg == &s.data && s.disposed == 0");
+    needs(&interval, "token.1", MODEL_TORN, "not true: ");
+    needs(&end, "token.1", MODEL_TORN, "not true: ");
 }
 
-TEST(control_k1_relaxed_disposes_of_what_a_run_has_written)
+TEST(control_token_1_relaxed_disposes_of_what_a_run_has_written)
 {
-    needs(&interval, "K1", MODEL_RELAXED, "data race: ");
-    needs(&end, "K1", MODEL_RELAXED, "data race: ");
+    needs(&interval, "token.1", MODEL_RELAXED, "data race: ");
+    needs(&end, "token.1", MODEL_RELAXED, "data race: ");
 }
 
-TEST(control_k5_relaxed_closes_before_the_dispose_has_ended)
+TEST(control_token_5_relaxed_closes_before_the_dispose_has_ended)
 {
-    needs(&once, "K5", MODEL_RELAXED, "data race: main writes data, written by user");
-    needs(&end, "K5", MODEL_RELAXED, "data race: main writes data, written by user");
+    needs(&once, "token.5", MODEL_RELAXED, "data race: main writes data, written by user");
+    needs(&end, "token.5", MODEL_RELAXED, "data race: main writes data, written by user");
 }
 
 TEST(control_close_before_the_last_run_has_been_disposed_of)

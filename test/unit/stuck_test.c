@@ -152,7 +152,7 @@ static void *unparks_slowly(void *arg)
     kc_store_release(&slow.taken, 1);
     while (!(kc_load_relaxed(&slow.main->sched->idle.word) & kc__idle_bit(slow.main->bit)))
         sched_yield();
-    CHECK(kc_cas_acq_rel(&co->state, &state, KCORO_READY)); /* C1 */
+    CHECK(kc_cas_acq_rel(&co->state, &state, KCORO_READY)); /* coro.1 */
     kc__coro_host.ready(co);
     return arg;
 }
