@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * million_test.c - a million coroutines at once, with the kernel's default limits (C7, S2-34).
+ * million_test.c - a million coroutines at once, with the kernel's default limits (C7).
  */
 #include "harness.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * job_cancel_test.c - cancellation: reasons and timeouts, where it is seen, shields, signals from
- * outside (J4, J5, J9-J13, J24; rows S4-56 and S4-59 of the matrix).
+ * outside (J4, J5, J9-J13, J24).
  */
 #include "job_kit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * job_scope_test.c - scopes, cleanups, unwinding, how many run at a time (J0, J2, J13, J15-J17,
- * J21; rows S4-56 and S4-60 of the matrix).
+ * J21).
  */
 #include "job_kit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * job_test.c - the tree of jobs: launches, how they end, joins, handles (J1-J3, J6-J8, J15, J18,
- * J28; rows S4-52 to S4-55 and S4-61 to S4-64 of the matrix).
+ * J28).
  */
 #include "job_kit.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * job_value_test.c - deferred values and promises (D1-D4), groups and leases (J9, J14), locals
- * (J26), KC_JOB_NOW and KC_JOB_MIGRATE (J19, J20), forbid (J24); rows S4-57 to S4-59 and S4-64.
+ * (J26), KC_JOB_NOW and KC_JOB_MIGRATE (J19, J20), forbid (J24).
  */
 #include "job_kit.h"
 

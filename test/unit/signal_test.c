@@ -124,7 +124,7 @@ static void end(kc_slot_t *slot, kc_signal_t *s)
 
 /* ---- G1: bits, emit, state ------------------------------------------------------------------ */
 
-TEST(the_bits_are_where_the_contract_says)
+TEST(the_bits_are_where_the_header_says)
 {
     CHECK_EQ(sizeof(kc_sigset_t), 8);
     CHECK_EQ(KC_SIG_NONE, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stack_test.c - stacks: sizes, guards, warm reuse, memory that comes back (C7, S2-6, S2-32).
+ * stack_test.c - stacks: sizes, guards, warm reuse, memory that comes back (C7).
  */
 #define _GNU_SOURCE
 #include "base/os.h"
