@@ -33,17 +33,21 @@ KC_INLINE void kc__queue_push_front(kc_queue_t *q, kc_block_t *block)
     q->count++;
 }
 
-KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
+/* The first one out. There is one. */
+KC_INLINE kc_block_t *kc__queue_shift(kc_queue_t *q)
 {
     kc_mpsc_node_t *node = q->head;
 
-    if (!node)
-        return NULL;
     q->head = node->next;
     if (!q->head)
         q->tail = NULL;
     q->count--;
     return kc_container_of(node, kc_block_t, link);
+}
+
+KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
+{
+    return q->head ? kc__queue_shift(q) : NULL;
 }
 
 /* Both at once: the first one out, this one in. There is one. */

@@ -346,9 +346,15 @@ KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
             kc__sched_record((s), (kc_record_t){ __VA_ARGS__ }, NULL);                            \
     } while (0)
 
+/* What it has to think of, as bits. */
+KC_INLINE uint32_t kc__worker_care(const kc_worker_t *w)
+{
+    return kc_load_relaxed(&w->care) ^ KC_CARE_FORKED;
+}
+
 KC_INLINE bool kc__worker_cares(const kc_worker_t *w, uint32_t for_what)
 {
-    return (kc_load_relaxed(&w->care) ^ KC_CARE_FORKED) & for_what;
+    return kc__worker_care(w) & for_what;
 }
 
 /* Says that this is a forked child, and aborts. */
@@ -480,12 +486,17 @@ bool kc__worker_is_wanted_there(kc_worker_t *w);
 
 enum { KC_LOOK_EVERY = 64 }; /* turns: one that looks at everything, whatever the time is */
 
-/* The next turn looks at everything. */
+/* The next turn looks at everything, as a timer may be due. */
+KC_INLINE bool kc__worker_is_timer_due(const kc_worker_t *w, uint64_t turn)
+{
+    return kc_unlikely(turn >= w->look_turn) &&
+           (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks);
+}
+
+/* The same, for whatever reason. */
 KC_INLINE bool kc__worker_is_look_due(const kc_worker_t *w, uint64_t turn)
 {
-    return kc_unlikely(turn % KC_LOOK_EVERY == 0) ||
-           (kc_unlikely(turn >= w->look_turn) &&
-            (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks));
+    return kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc__worker_is_timer_due(w, turn);
 }
 
 /* Runs what is ready here until nothing is. True: something ran. */

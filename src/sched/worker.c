@@ -276,10 +276,12 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
     return NULL;
 }
 
-/* Nothing has come in, and there is nothing of this kind to be thought of. */
+/* Nothing has come in, and there is nothing of this kind to be thought of: one branch. */
 KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t care)
 {
-    return kc_likely(kc__mpsc_empty(&w->inbox)) && kc_likely(!kc__worker_cares(w, care));
+    uintptr_t come = (uintptr_t)kc_load_relaxed(&w->inbox.head);
+
+    return kc_likely((come | (kc__worker_care(w) & care)) == 0);
 }
 
 /* There is a task that this thread may start, in its own queues or in the injector. */
@@ -288,29 +290,27 @@ KC_INLINE bool has_unstarted(const kc_worker_t *w)
     return kc__worker_has_fresh(w) || (w->works && !kc__mpsc_empty(&w->sched->injector));
 }
 
-/* The next turn is one like most: there is nothing to be looked at but who is ready. care: what
- * would have to be thought of; every: which turns begin with what has not started. */
-KC_INLINE bool turn_without(const kc_worker_t *w, uint32_t care, uint64_t every)
+/* This turn, the next one, is one like most: there is nothing to be looked at but who is ready.
+ * care: what would have to be thought of; every: which turns begin with what has not started. Those
+ * that look at everything are among them. */
+KC_INLINE bool turn_without(const kc_worker_t *w, uint64_t turn, uint32_t care, uint64_t every)
 {
-    uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = turn % every == 0 && kc_unlikely(has_unstarted(w));
+    bool other = turn % every == 0 &&
+                 (kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc_unlikely(has_unstarted(w)));
 
-    return kc_likely(!fresh_first) && is_quiet(w, care) &&
-           kc_likely(!kc__worker_is_look_due(w, turn));
+    return kc_likely(!other) && is_quiet(w, care) && kc_likely(!kc__worker_is_timer_due(w, turn));
 }
 
-KC_INLINE bool plain_turn(const kc_worker_t *w)
+KC_INLINE bool plain_turn(const kc_worker_t *w, uint64_t turn, uint64_t every)
 {
-    return turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED,
-                        FRESH_EVERY);
+    return turn_without(w, turn, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED,
+                        every);
 }
 
 /* The next coroutine that may run here; NULL: none. */
 KC_INLINE kcoro_t *next(kc_worker_t *w, uint64_t every)
 {
-    bool plain =
-        w->ready.head &&
-        turn_without(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED, every);
+    bool plain = w->ready.head && plain_turn(w, kc__worker_next_turn(w), every);
 
     return plain ? pop_ready(w) : next_with_care(w, every);
 }
@@ -370,16 +370,13 @@ static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
  * Most turns are like this: if another is ready, nothing else is to be done. They make no call but
  * the last one, so they save no registers. co is no coroutine inside a body.
  */
-KC_INLINE bool quick_turn(const kc_thread_t *t, const kc_worker_t *w, const kcoro_t *co,
-                          uint64_t every)
-{
-    return turn_without(w, UINT32_MAX, every) && kc_likely(t->current == co);
-}
-
-KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, kcoro_t *co, kcoro_t *run)
+KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, uint64_t turn, kcoro_t *co,
+                              kcoro_t *run)
 {
     kc_store_relaxed(&w->running, run);
-    kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
+    kc_store_relaxed(&w->turns, turn); /* in this order: see rested in dump.c */
+    if (w->ready.count > HERE)         /* by now fewer registers are in use */
+        fetch_ahead(w->ready.head, w->ready.count > NEAR);
     return kc__coro_switch_plainly(t, co, entry_of(run));
 }
 
@@ -395,25 +392,32 @@ static KC_NOINLINE int stay(kc_worker_t *w, kcoro_t *co)
 static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
+    uint64_t turn = kc__worker_next_turn(w);
     bool quick = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
-                 kc_likely(!kc__worker_is_look_due(w, kc__worker_next_turn(w)));
+                 kc_likely(!kc__worker_is_look_due(w, turn));
     kc_task_t *task = quick ? pop_fresh(w) : NULL;
     kcoro_t *run = task ? start(w, task) : NULL;
 
-    return run ? take_quick_turn(t, w, co, run) : leave_with_care(t, co);
+    if (kc_unlikely(!run))
+        return leave_with_care(t, co);
+    kc_store_relaxed(&w->running, run);
+    kc_store_relaxed(&w->turns, turn);
+    return kc__coro_switch_plainly(t, co, run); /* it has not begun, so it waits in no other */
 }
 
 int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
+    kcoro_t *me = t->current;
 
-    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     if (!w->ready.head)
         return leave_and_start(t, co);
-    if (kc_unlikely(!quick_turn(t, w, co, FRESH_EVERY)))
+    uint64_t turn = kc__worker_next_turn(w);
+    if (kc_unlikely(me != co) || !turn_without(w, turn, UINT32_MAX, FRESH_EVERY))
         return leave_with_care(t, co);
-    kcoro_t *run = pop_ready(w);
-    return kc_likely(run != co) ? take_quick_turn(t, w, co, run) : stay(w, co);
+    kcoro_t *run = kc_container_of(kc__queue_shift(&w->ready), kcoro_t, block);
+    return kc_likely(run != co) ? take_quick_turn(t, w, turn, co, run) : stay(w, co);
 }
 
 /* Like leave, but co is PARKED, or READY already. */
@@ -446,14 +450,14 @@ static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
 int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
+    kcoro_t *me = t->current;
+    uint64_t turn = kc__worker_next_turn(w);
 
-    kc_store_relaxed(&t->current->state, KCORO_SUSPENDED);
-    if (kc_unlikely(!w->ready.head) || !quick_turn(t, w, co, YIELD_EVERY))
+    kc_store_relaxed(&me->state, KCORO_SUSPENDED);
+    if (kc_unlikely(!w->ready.head || me != co) || !turn_without(w, turn, UINT32_MAX, YIELD_EVERY))
         return yield_with_care(t, co);
     kc_block_t *block = kc__queue_turn(&w->ready, &co->block);
-    if (w->ready.count > HERE)
-        fetch_ahead(w->ready.head, w->ready.count > NEAR);
-    return take_quick_turn(t, w, co, kc_container_of(block, kcoro_t, block));
+    return take_quick_turn(t, w, turn, co, kc_container_of(block, kcoro_t, block));
 }
 
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -473,7 +477,9 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
  * longer. */
 KC_INLINE bool may_jump_in(kc_worker_t *w)
 {
-    return plain_turn(w) && kc__worker_next_turn(w) % FRESH_EVERY != 0;
+    uint64_t turn = kc__worker_next_turn(w);
+
+    return turn % FRESH_EVERY != 0 && plain_turn(w, turn, FRESH_EVERY);
 }
 
 void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -535,7 +541,7 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
     kc_worker_t *w = t->worker;
 
     /* Nobody else is ready: if one waits for this end, it goes on at once. */
-    if (!to && !w->ready.head && plain_turn(w))
+    if (!to && !w->ready.head && plain_turn(w, kc__worker_next_turn(w), FRESH_EVERY))
         to = kc__task_host.heir(task);
     if (!to)
         to = next(w, FRESH_EVERY);
