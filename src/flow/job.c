@@ -88,7 +88,7 @@ bool kc__job_hold(kc_job_t *j)
 kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)
 {
     kc_thread_t *t = kc__thread_make();
-    kc_job_t *j = t ? kc__job_make(t, s, flags) : NULL;
+    kc_job_t *j = t ? kc__job_make(t, s, flags, NULL, NULL, 1) : NULL;
 
     if (j && ext && !kc__job_ext(j)) {
         kc__job_free(j);
@@ -202,7 +202,7 @@ void kc__job_give_up(kc_job_t *j)
 /* ---- the tree ------------------------------------------------------------------------------- */
 
 /* Under the parent's lock: first in the ring. */
-static void ring_add(kc_job_t *parent, kc_job_t *j)
+KC_INLINE void ring_add(kc_job_t *parent, kc_job_t *j)
 {
     kc_job_t *first = parent->children;
 
@@ -271,14 +271,15 @@ static KC_NOINLINE int attach_with_care(kc_job_t *parent, kc_job_t *j)
 
 int kc__job_attach(kc_job_t *parent, kc_job_t *j)
 {
-    uint64_t seen = kc_load_acquire(&parent->task.word), count = seen & KC_WORD_COUNT; /* job.3 */
+    uint64_t seen = kc_load_acquire(&parent->task.word), word = seen; /* job.3 */
+    uint64_t others = (seen & KC_WORD_COUNT) - 1; /* it counts 1 at least, and has room */
 
-    if (kc_unlikely((seen & (KC_WORD_CLOSED | KC_WORD_HALT)) || count == 0 ||
-                    count == KC_WORD_COUNT) ||
-        !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
+    if (kc_unlikely((seen & (KC_WORD_CLOSED | KC_WORD_HALT | KC_WORD_LOCK)) ||
+                    others >= KC_WORD_COUNT - 1) ||
+        !kc__word_swap(&parent->task, &seen, word | KC_WORD_LOCK))
         return attach_with_care(parent, j);
     ring_add(parent, j);
-    kc__job_unlock_to(parent, seen + 1);
+    kc__job_unlock_to(parent, word + 1);
     return 0;
 }
 
@@ -290,11 +291,10 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
     if (kc_unlikely(seen & KC_WORD_STOP)) {
         j->reason = kc__job_reason_below(parent);
         kc__job_change(j, kc__job_born_mark(parent), 0);
-        ring_add(parent, j);
-        parent->children = j->next; /* R3: it was told, so it is the last */
-    } else {
-        ring_add(parent, j);
     }
+    ring_add(parent, j);
+    if (kc_unlikely(seen & KC_WORD_STOP))
+        parent->children = j->next; /* R3: it was told, so it is the last */
     kc__job_unlock_to(parent, seen + 1);
 }
 
@@ -347,7 +347,7 @@ static uint64_t outcome(const kc_job_t *j, uint64_t word)
 /* It ends without a failure, and nobody wants to hear of it. */
 KC_INLINE bool is_simple(const kc_job_t *j)
 {
-    return j->code == 0 && !kc__job_ext_of(j);
+    return !kc__job_ext_of(j) && j->code == 0;
 }
 
 /* Under the lock: claims all who wait, and appends them to a list. Returns its new end. */
@@ -578,10 +578,8 @@ void kc__job_end_now(kc_job_t *j)
     job_end(j, 0);
 }
 
-/*
- * The same of one that is sealed, without an extension, on the thread of its body: what most ends
- * are, in a few instructions. True: its parent has more to wait for, and nobody looks at that.
- */
+/* The same of one that is sealed, without an extension, on the thread of its body: what most ends
+ * are, in a few instructions. True: its parent has more to wait for, and nobody looks at that. */
 KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
 {
     kc_worker_t *w = kc__worker();
@@ -604,17 +602,11 @@ KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
 static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
     uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done = outcome(j, *seen);
+    bool at_once = !(*seen & KC_WORD_WAITERS) && is_simple(j); /* nobody need hear of it */
 
-    if (kc_likely(!(*seen & KC_WORD_WAITERS) && is_simple(j))) {
-        /* Nobody waits, and nobody need hear of it: one step. */
-        if (!kc__word_swap(&j->task, seen, word | done))
-            return false;
-        job_end(j, done);
-        return true;
-    }
-    if (!kc__word_swap(&j->task, seen, word | KC_WORD_LOCK))
+    if (!kc__word_swap(&j->task, seen, word | (at_once ? done : KC_WORD_LOCK)))
         return false;
-    job_end(j, 0);
+    job_end(j, at_once ? done : 0);
     return true;
 }
 
@@ -640,9 +632,28 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
     }
 }
 
+/* The body of j goes, on its thread, and is the last in the count: what most ends are. Nobody has
+ * asked j to end, nobody waits for it, and nobody need hear of it. False: it is another one. */
+KC_INLINE bool body_goes(kc_job_t *j)
+{
+    const uint64_t others = KC_WORD_LOCK | KC_WORD_WAITERS | KC_WORD_CANCELLED | KC_WORD_TIMED;
+    uint64_t seen = kc_load_acquire(&j->task.word); /* job.3 */
+    uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) - 1) | KC_WORD_DONE;
+
+    if ((seen & (KC_WORD_COUNT | others)) != 1 || !is_simple(j) ||
+        !kc__word_swap(&j->task, &seen, word))
+        return false;
+    if (kc_likely(end_quickly(j, KC_WORD_DONE)))
+        kc__job_unref(j);
+    else
+        job_end(j, KC_WORD_DONE);
+    return true;
+}
+
 void kc__job_release(kc_job_t *j, uint64_t clear)
 {
-    release(j, clear, false);
+    if (!(clear & KC_WORD_BODY) || !body_goes(j))
+        release(j, clear, false);
 }
 
 bool kc__job_release_last(kc_job_t *j, uint64_t clear)

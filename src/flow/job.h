@@ -176,8 +176,9 @@ KC_INLINE kc_job_t *kc__job_live(const char *call, const void *handle)
 
 /* ---- job.c: the tree ----------------------------------------------------------------------- */
 
-/* A job with one reference, not in the tree yet, by thread t. NULL: no memory. */
-KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags)
+/* A job with so many references, not in the tree yet, by thread t. NULL: no memory. */
+KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags, kc_fn_t fn,
+                                 void *arg, uint32_t refs)
 {
     kc_block_t *block = kc__block_get(&t->jobs);
 
@@ -189,15 +190,15 @@ KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags)
     kc_store_relaxed(&j->task.word, 1);
     kc_store_relaxed(&j->task.worker, s->main);
     j->task.co = NULL;
-    j->task.payload = NULL;
-    j->task.wait = NULL;
+    j->task.fn = fn;
+    j->task.arg = arg;
     j->task.where = KC_WORKER;
     kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
     j->task.held = 0;
     j->task.depth = 0;
     j->reason = 0;
     j->code = 0;
-    kc_store_relaxed(&j->refs, 1);
+    kc_store_relaxed(&j->refs, refs);
     j->shields = 0;
     j->parent = NULL;
     j->children = NULL;
@@ -332,8 +333,10 @@ KC_INLINE bool kc__job_tells(const kc_job_t *j)
     uint64_t word = kc__job_word(j);
 
     for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        if (kc_unlikely(kc__job_is_heard(j, word) || (kc__job_flags(j) & KC_JOB_GUEST)))
-            return true; /* and what a guest has left is another scheduler's to hear of */
+        /* As kc__job_is_heard; and what a guest has left is another scheduler's to hear of. */
+        if (kc_unlikely((word & KC_WORD_FAILED) ||
+                        (kc__job_flags(j) & (KC_JOB_TELLS | KC_JOB_GUEST))))
+            return true;
         j = j->parent;
     }
     return false;

@@ -256,29 +256,26 @@ KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
     if (kc_unlikely(!fn || !co))
         return fn ? -EPERM : -EINVAL;
     kc_worker_t *w = t->worker;
-    kc_job_t *parent = kc__job_of(co->task), *j = kc__job_make(t, w->sched, 0);
+    kc_job_t *parent = kc__job_of(co->task);
+    kc_job_t *j = kc__job_make(t, w->sched, 0, fn, arg, out ? 2 : 1);
     if (kc_unlikely(!j))
         return -ENOMEM;
-    bool more = kc__job_ext_of(parent) || (kc__job_flags(parent) & KC_JOB_SCOPE);
-    if (kc_unlikely(more) && kc__locals_inherit(j, NULL) != 0) {
+    if (kc_unlikely(kc__job_ext_of(kc__job_own(co))) && kc__locals_inherit(j, NULL) != 0) {
         kc__job_free(j);
         return -ENOMEM;
     }
-    j->task.fn = fn;
-    j->task.arg = arg;
-    kc_store_relaxed(&j->refs, out ? 2 : 1);
-    int64_t at = kc__trace_time(w->sched);
+    int64_t at = kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)) ? kc__os_now() : 0;
     int rc = kc__job_attach(parent, j);
     if (kc_unlikely(rc != 0)) {
         kc__job_free(j);
         return rc;
     }
     kc__worker_count(w, KC_COUNT_CREATED);
-    if (kc_unlikely(kc_load_relaxed(&w->sched->recorder) != NULL)) /* as kc__job_created does */
+    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE))) /* as kc__job_created does */
         kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
     if (out)
         *out = (kc_deferred_t *)j; /* before it can start */
-    if (kc_likely(!more) || kc__job_may_start(j))
+    if (kc__job_may_start(j))
         kc__worker_submit(w, &j->task);
     return 0;
 }
