@@ -64,12 +64,15 @@ typedef struct {
 
 KC_INLINE void kc__spin_lock(kc_spin_t *l)
 {
-    uint32_t free = 0, looks = 0;
+    uint32_t free = 0;
 
-    while (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* lock.5 */
-        while (kc_load_relaxed(&l->word))
-            kc__os_back_off(&looks);
-        free = 0;
+    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* lock.5 */
+        uint32_t looks = 0;
+        do {
+            while (kc_load_relaxed(&l->word))
+                kc__os_back_off(&looks);
+            free = 0;
+        } while (!kc_cas_acq_rel(&l->word, &free, 1)); /* lock.5 */
     }
     kc__tsan_acquire(l);
 }

@@ -145,12 +145,12 @@ KC_INLINE kc_turn_t *turn_of(kc_link_t *l)
 }
 
 /* The first in a line whose wait can be claimed, claimed and taken out. */
-KC_INLINE kc_turn_t *claim_first(kc_link_t **line)
+KC_INLINE kc_turn_t *claim_first(const kc_thread_t *t, kc_link_t **line)
 {
     while (*line) {
         kc_turn_t *turn = turn_of(*line);
         kc__wait_unlink(line, &turn->link);
-        if (kc_likely(turn->only ? kc__wait_claim_own(turn->wait, turn->index)
+        if (kc_likely(turn->only ? kc__wait_claim_own_on(t, turn->wait, turn->index)
                                  : kc__wait_claim(turn->wait, turn->index))) {
             turn->rc = 0;
             return turn;
@@ -188,14 +188,14 @@ bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 /* ---- one item ------------------------------------------------------------------------------- */
 
 /* A latest one is full: the new item takes the place of the old. */
-static int replace(kc_chan_t *c, const void *item, kc_chan_after_t *after)
+static int replace(kc_chan_t *c, const void *item, kc_chunk_t **dropped)
 {
     kc_buffer_t *b = &c->buffer;
 
     if (has_hook(c)) {
         if (!b->spare)
             return -ENOMEM;
-        after->dropped = b->first;
+        *dropped = b->first;
         b->first = b->last = b->spare;
         b->spare = NULL;
     }
@@ -203,13 +203,13 @@ static int replace(kc_chan_t *c, const void *item, kc_chan_after_t *after)
     return 0;
 }
 
-KC_INLINE int put(kc_chan_t *c, const void *item, kc_chan_after_t *after)
+KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn;
 
     if (kc_unlikely(c->closed))
         return -EPIPE;
-    if (c->receivers && (turn = claim_first(&c->receivers)) != NULL) {
+    if (c->receivers && (turn = claim_first(t, &c->receivers)) != NULL) {
         if (turn->item)
             kc__item_copy(turn->item, item, c->buffer.item_size);
         after->woken = turn->wait;
@@ -219,20 +219,24 @@ KC_INLINE int put(kc_chan_t *c, const void *item, kc_chan_after_t *after)
         kc__buffer_push(&c->buffer, item);
         return 0;
     }
-    if (kc_unlikely(c->latest))
-        return replace(c, item, after);
+    if (kc_unlikely(c->latest)) {
+        kc_chunk_t *dropped = NULL; /* so that after may stay in registers */
+        int rc = replace(c, item, &dropped);
+        after->dropped = dropped;
+        return rc;
+    }
     return c->buffer.unlimited ? -ENOMEM : -EAGAIN;
 }
 
-KC_INLINE int take(kc_chan_t *c, void *item, kc_chan_after_t *after)
+KC_INLINE int take(const kc_thread_t *t, kc_chan_t *c, void *item, kc_chan_after_t *after)
 {
     kc_turn_t *turn = NULL;
 
     if (kc__buffer_count(&c->buffer) > 0) {
         kc__buffer_pop(&c->buffer, item);
-        if (c->senders && (turn = claim_first(&c->senders)) != NULL)
+        if (c->senders && (turn = claim_first(t, &c->senders)) != NULL)
             kc__buffer_push(&c->buffer, turn->item);
-    } else if (c->senders && (turn = claim_first(&c->senders)) != NULL) {
+    } else if (c->senders && (turn = claim_first(t, &c->senders)) != NULL) {
         if (item)
             kc__item_copy(item, turn->item, c->buffer.item_size);
     } else {
@@ -245,7 +249,9 @@ KC_INLINE int take(kc_chan_t *c, void *item, kc_chan_after_t *after)
 
 int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
 {
-    return op == KC_SEND ? put(c, item, after) : take(c, item, after);
+    const kc_thread_t *t = kc__thread();
+
+    return op == KC_SEND ? put(t, c, item, after) : take(t, c, item, after);
 }
 
 int kc__chan_grow(kc_chan_t *c)
@@ -299,7 +305,7 @@ KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, v
         kc__spin_unlock(&c->lock);
     else
         kc__spin_unlock_untold(&c->lock);
-    int rc = kc__wait_commit_on(t, &w, deadline);
+    int rc = kc__wait_commit_on(t, co, &w, deadline);
     if (kc_likely(rc == 0))
         return turn.rc;
     kc__spin_lock(&c->lock);
@@ -319,11 +325,11 @@ static KC_COLD int not_a_channel(const kc_chan_t *c, int op, kc_time_t deadline)
     return -EINVAL;
 }
 
-KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+/* By the caller on thread t, whose job's coroutine is co; NULL: it has none. */
+KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
+                          kc_time_t deadline)
 {
     kc_chan_after_t after = { NULL, NULL };
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
 
     if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
         return not_a_channel(c, op, deadline);
@@ -334,7 +340,7 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
         return rc;
     for (;;) {
         kc__spin_lock(&c->lock);
-        rc = op == KC_SEND ? put(c, item, &after) : take(c, item, &after);
+        rc = op == KC_SEND ? put(t, c, item, &after) : take(t, c, item, &after);
         if (rc == -EAGAIN)
             return stand_in_line(t, co, c, op, item, deadline, true);
         kc__spin_unlock(&c->lock);
@@ -348,11 +354,27 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
         return 0;
     }
     if (after.woken)
-        kc__wait_wake(after.woken);
+        kc__wait_wake_on(t, after.woken);
     if (kc_unlikely(after.dropped != NULL))
         drop(c, after.dropped);
     kc__wait_charge(t, co);
     return 0;
+}
+
+static KC_NOINLINE int transfer_by_thread(kc_thread_t *t, kc_chan_t *c, int op, void *item,
+                                          kc_time_t deadline)
+{
+    return transfer_by(t, NULL, c, op, item, deadline);
+}
+
+KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (kc_unlikely(!co))
+        return transfer_by_thread(t, c, op, item, deadline);
+    return transfer_by(t, co, c, op, item, deadline);
 }
 
 /*
@@ -520,9 +542,10 @@ int kc_chan_try_recv(kc_chan_t *c, void *item)
 /* With the lock: all in a line hear that it is closed. As kc__wait_append. */
 static kc_link_t **turn_away(kc_link_t **line, int cause, kc_link_t **end)
 {
+    const kc_thread_t *t = kc__thread();
     kc_turn_t *turn;
 
-    while ((turn = claim_first(line)) != NULL) {
+    while ((turn = claim_first(t, line)) != NULL) {
         turn->rc = cause;
         end = kc__wait_append(end, turn->wait);
     }

@@ -124,7 +124,7 @@ KC_INLINE int join(kc_job_t *j, kc_time_t deadline)
     kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN, j);
     if (!enqueue(t, j, &w))
         return kc__job_result(j);
-    int rc = kc__wait_commit_on(t, &w, deadline);
+    int rc = kc__wait_commit_on(t, co, &w, deadline);
     if (kc_likely(rc == 0))
         return kc__job_result(j);
     word = dequeue(j, &w);

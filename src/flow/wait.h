@@ -151,10 +151,22 @@ KC_INLINE void kc__wait_begin_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_w
     kc__wait_begin_checked(w, kind, object);
 }
 
-KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadline)
+KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_time_t deadline)
+{
+    (void)t, (void)co;
+    return kc__wait_commit(w, deadline);
+}
+
+KC_INLINE bool kc__wait_claim_own_on(const kc_thread_t *t, kc_wait_t *w, int rc)
 {
     (void)t;
-    return kc__wait_commit(w, deadline);
+    return kc__wait_claim_own(w, rc);
+}
+
+KC_INLINE void kc__wait_wake_on(const kc_thread_t *t, kc_wait_t *w)
+{
+    (void)t;
+    kc__wait_wake(w);
 }
 #else
 
@@ -200,15 +212,14 @@ KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void
 }
 
 /*
- * Waits, on this thread t, until it is claimed, at most until deadline.
+ * Waits, on this thread t, where the job's coroutine is co, until it is claimed, at most until
+ * deadline. co is NULL: the caller is none.
  *
  * Compiled into its callers: each return after a switch is mispredicted (docs/design/switch.md), so
  * there should be few.
  */
-KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadline)
+KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_time_t deadline)
 {
-    kcoro_t *co = w->co;
-
     if (kc_unlikely(kc_load_relaxed(&t->current->block.flags) != KC_CORO_TASK))
         kc__wait_check_more(kc__wait_call(w->kind));
     if (kc_unlikely(!co))
@@ -231,7 +242,7 @@ KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kc_wait_t *w, kc_time_t deadlin
 
 KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 {
-    return kc__wait_commit_on(kc__thread(), w, deadline);
+    return kc__wait_commit_on(kc__thread(), w->co, w, deadline);
 }
 
 /* Nobody has claimed it yet, as it looks. */
@@ -267,19 +278,31 @@ KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
     return true;
 }
 
-/* The same on any thread. */
-KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
+/* The same on any thread, which is t. */
+KC_INLINE bool kc__wait_claim_own_on(const kc_thread_t *t, kc_wait_t *w, int rc)
 {
-    return w->co && w->worker == kc__worker() ? kc__wait_claim_here(w, rc) : kc__wait_claim(w, rc);
+    return w->co && w->worker == t->worker ? kc__wait_claim_here(w, rc) : kc__wait_claim(w, rc);
 }
 
-/* After a claim: it goes on. w may be gone when this returns. */
-KC_INLINE void kc__wait_wake(kc_wait_t *w)
+KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
 {
-    if (kc_likely(w->co && w->worker == kc__worker()))
-        kc__worker_ready(w->worker, w->co);
+    return kc__wait_claim_own_on(kc__thread(), w, rc);
+}
+
+/* After a claim, on thread t: it goes on. w may be gone when this returns. */
+KC_INLINE void kc__wait_wake_on(const kc_thread_t *t, kc_wait_t *w)
+{
+    kcoro_t *co = w->co;
+
+    if (kc_likely(co && w->worker == t->worker))
+        kc__worker_ready(t->worker, co);
     else
         kc__wait_wake_other(w);
+}
+
+KC_INLINE void kc__wait_wake(kc_wait_t *w)
+{
+    kc__wait_wake_on(kc__thread(), w);
 }
 
 /* Puts one behind the others of a ring, and takes one out, if it is in it. */

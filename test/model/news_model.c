@@ -75,7 +75,8 @@ static const uint64_t count_bits = KC_WORD_COUNT;
 #define s its_sched
 #define enqueue join_enqueue
 #define kc__job_stopped stopped
-#define kc__wait_commit_on(t, w, deadline) ((void)(t), (void)(deadline), commits(w))
+#define kc__wait_commit_on(t, co, w, deadline)                                                    \
+    ((void)(t), (void)(co), (void)(deadline), commits(w))
 #undef KC_WORD_COUNT
 #define KC_WORD_COUNT (waits_to_be_shown && !(word & KC_WORD_DONE) ? UINT64_MAX : count_bits)
 #include "flow/join.c" /* NOLINT(bugprone-suspicious-include) */
