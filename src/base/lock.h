@@ -7,7 +7,7 @@
  *          kc_spin_t: who finds it taken looks again and again, and sleeps between the looks when
  *          that has gone on for a while (kc__os_back_off): its holder may be a thread that cannot
  *          run before this one sleeps. It is given back by a store, which costs nothing: for what
- *          is locked for every item. The lock bits of line.h and word.h are of this kind.
+ *          is locked for every item. The lock bits of wait_queue.h and word.h are of this kind.
  *
  * SHAPE    0 free --lock--> 1 taken --lock of another--> 2 taken, and somebody may sleep
  *          1, 2 --unlock--> 0

@@ -34,7 +34,7 @@ enum {
 };
 
 /*
- * kcoro.claim: whether what a scheduler's coroutine waits for has come (flow/wait.h). It lies here
+ * kcoro.claim: whether what a scheduler's coroutine waits for has come (job/wait.h). It lies here
  * and not in the frame that waits, so that a cancel of very many does not touch their stacks. No
  * thread has such a serial, so none can resume it.
  */

@@ -50,7 +50,7 @@ enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 #define KC_TASK_STOP ((uint64_t)1 << 63)
 
 /*
- * What runs: the head of a job (flow/job.h), which is all that this layer knows of it. Before it
+ * What runs: the head of a job (job/job.h), which is all that this layer knows of it. Before it
  * starts it has no coroutine, and so no stack.
  */
 typedef struct kc_task {
@@ -203,7 +203,7 @@ struct kc_worker {
     kc_queue_t fresh;     /* O  tasks that must start here                                     */
     kc_deque_t deque;     /*    tasks that may start anywhere; others steal                     */
     kc_timers_t alarms;   /* O                                                                */
-    kc_task_t *root;      /* I  the parent of what is nobody's child, see flow/root.c          */
+    kc_task_t *root;      /* I  the parent of what is nobody's child, see job/root.c          */
     kc_task_t *apart;     /* I  the same for detached jobs                                     */
     pthread_t thread;     /* M                                                                */
     KC_ATOMIC(kc_time_t)
@@ -285,7 +285,7 @@ struct kc_sched {
     kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see lack.c */
     KC_ATOMIC(uint32_t)
     lack_count; /* A  all that got none, and have neither started nor ended since           */
-    struct kc_job *first_guest, *last_guest; /* see flow/root.c                             */
+    struct kc_job *first_guest, *last_guest; /* see job/root.c                             */
     kc_worker_t *main;                       /* I */
     kc_worker_t *worker[KC_MAX_WORKERS];     /* I */
     kc_recorder_t *old_recorder;   /* L(top/trace.c)  kept for the next trace            */

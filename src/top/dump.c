@@ -28,7 +28,7 @@
  */
 #define _GNU_SOURCE
 #include "coro/backtrace.h"
-#include "flow/held.h"
+#include "job/held.h"
 #include "top/tree.h"
 
 #include <kcoro/trace.h>

@@ -27,7 +27,7 @@
  *             readers sort them, and keep those of one time in the order of the file.
  */
 #include "base/os.h"
-#include "flow/job.h"
+#include "job/job.h"
 #include "top/trace.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #ifndef KC_TOP_TREE_H
 #define KC_TOP_TREE_H
 
-#include "flow/job.h"
+#include "job/job.h"
 
 struct kc_tree_visitor {
     /* There are references to j and to its parent, but j may end meanwhile, or have ended. leaf: it

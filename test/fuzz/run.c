@@ -12,9 +12,9 @@
 #include "base/os.h"
 #include "coro/coro.h"
 #include "coro/object.h"
-#include "flow/chan.h"
-#include "flow/job.h"
-#include "flow/slot.h"
+#include "sync/chan.h"
+#include "job/job.h"
+#include "signal/slot.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel_model.c - src/flow/cancel.c under the model checker: a cancel against all that a job does.
+ * cancel_model.c - src/job/cancel.c under the model checker: a cancel against all that a job does.
  *
  * WHAT     The world is that of job_model.c.
  *
@@ -23,7 +23,7 @@
  *
  * CONTROLS As in job_model.c.
  */
-#include "flow/word.h"
+#include "job/word.h"
 
 static bool tells_once; /* wrong: who was told of the cancel is not told that the grace is over */
 static const uint64_t late_bit = KC_WORD_LATE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan_model.c - src/flow/chan.c and buffer.c under the model checker: one item, and who gets it.
+ * chan_model.c - src/sync/chan.c and buffer.c under the model checker: one item, and who gets it.
  *
  * WHAT     The channel is the real code; around it stand plain threads whose waits are the model's
  *          own (chan_model_world.c). Every item is plain data and has a number: it is lost or

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan_model_world.c - what chan_model.c and select_model.c are made of: src/flow/chan.c, buffer.c
+ * chan_model_world.c - what chan_model.c and select_model.c are made of: src/sync/chan.c, buffer.c
  * and select.c with the spin lock of lock.h, and what they call.
  *
  * WHAT     A part of those files, which include it. The sources are included too, so that a pause
@@ -37,12 +37,12 @@ static void copy_item(void *to, const void *from, size_t size);
 #undef kc_store_relaxed
 #define kc_load_relaxed(p) model_read(p)
 #define kc_store_relaxed(p, v) model_write(p, v)
-#include "flow/buffer.h"
+#include "sync/buffer.h"
 #pragma pop_macro("kc_load_relaxed")
 #pragma pop_macro("kc_store_relaxed")
 
-#include "flow/buffer.c" /* NOLINT(bugprone-suspicious-include): the model copies its items */
-#include "flow/chan.c"   /* NOLINT(bugprone-suspicious-include) */
+#include "sync/buffer.c" /* NOLINT(bugprone-suspicious-include): the model copies its items */
+#include "sync/chan.c"   /* NOLINT(bugprone-suspicious-include) */
 
 /* In select.c alone: whoever claims there claims itself, and the lock is that of the next try. */
 static bool claim_self(kc_wait_t *w, int rc);
@@ -51,7 +51,7 @@ static void unlock_next_try(kc_lock_t *l);
 #define kc__wait_claim(w, rc) claim_self(w, rc)
 #define kc__lock(l) lock_next_try(l)
 #define kc__unlock(l) unlock_next_try(l)
-#include "flow/select.c" /* NOLINT(bugprone-suspicious-include) */
+#include "sync/select.c" /* NOLINT(bugprone-suspicious-include) */
 #undef kc__wait_claim
 #undef kc__lock
 #undef kc__unlock

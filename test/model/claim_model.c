@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * claim_model.c - src/flow/wait.c and wait.h under the model checker: who ends the wait of a
+ * claim_model.c - src/job/wait.c and wait.h under the model checker: who ends the wait of a
  * coroutine.
  *
  * WHAT     Begin, commit, claim, cancel, alarm and wake are the real code, as are the spin lock of
@@ -50,12 +50,12 @@ static void is_ready(kc_worker_t *w, kcoro_t *co);
 #define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__worker_ready(w, co) is_ready(w, co)
 #include "base/lock.h"
-#include "flow/wait.h"
+#include "job/wait.h"
 
 /* In wait.c alone: the alarm's. */
 static bool claims(kc_wait_t *w, int rc);
 #define kc__wait_claim(w, rc) claims(w, rc)
-#include "flow/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts its claims */
+#include "job/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts its claims */
 #undef kc__wait_claim
 
 enum { THREADS = 3, QUEUES = 2, WAITS = 2, ITEM = 7, SOON = 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock_model.c - src/flow/clock.c under the model checker: a deadline that follows its body.
+ * clock_model.c - src/job/timeout.c under the model checker: a deadline that follows its body.
  *
  * WHAT     The clock is the real code. Around it stand two threads with inboxes, a set of timers
  *          for each that only its thread may touch, and a job that is gone as soon as its end has
@@ -18,9 +18,9 @@
  *          clock_model.1  ended  store_release, load_acquire  clock_model.1  what was sent before
  *                                                                            the end
  *
- *          clock.1 to clock.6.
+ *          timeout.1 to timeout.6.
  */
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 #include "model_case.h"
 
@@ -31,7 +31,7 @@
 static kc_sched_t sched;
 static kc_worker_t worker[2];
 
-#include "flow/clock.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "job/timeout.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 
 static struct {
     kc_thread_t thread[2];
@@ -333,16 +333,16 @@ TEST(control_a_message_that_is_sent_when_the_job_may_end_is_lost)
 
 TEST(control_clock_1_torn_lets_ring_and_drop_both_have_it)
 {
-    needs(&ring, "clock.1", MODEL_TORN, "");
-    needs(&copy, "clock.1", MODEL_TORN, "");
+    needs(&ring, "timeout.1", MODEL_TORN, "");
+    needs(&copy, "timeout.1", MODEL_TORN, "");
 }
 
 TEST(control_clock_3_relaxed_hides_that_a_ring_is_over)
 {
-    needs(&ring, "clock.3", MODEL_RELAXED, "data race");
+    needs(&ring, "timeout.3", MODEL_RELAXED, "data race");
 }
 
 TEST(control_clock_4_torn_frees_twice_or_never)
 {
-    needs(&ring, "clock.4", MODEL_TORN, "not true: s.freed[i] ==");
+    needs(&ring, "timeout.4", MODEL_TORN, "not true: s.freed[i] ==");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_model.c - src/flow/job.c under the model checker: how a job ends, and who sees it.
+ * job_model.c - src/job/job.c under the model checker: how a job ends, and who sees it.
  *
  * WHAT     The word of a job, its count, its lock, its end and the walk of a cancel are the real
  *          code, included as it is. Only what does not matter here is left out of it: counters and

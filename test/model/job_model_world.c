@@ -10,8 +10,8 @@
  *          job_model_world.2  wake: word   store_release  job_model_world.3  as wait.2
  *          job_model_world.3  wait: word   load_acquire   job_model_world.2  as wait.3
  */
-#include "flow/cycle.h"
-#include "flow/job.h"
+#include "job/cycle.h"
+#include "job/job.h"
 #include "harness.h"
 #include "model_case.h"
 
@@ -48,10 +48,10 @@ static void blame(kc_job_t *j, int code, kc_job_t *child);
 static void blame_now(void);
 
 #define kc__job_fail blame
-#include "flow/job.c"      /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
-#include "flow/job_info.c" /* NOLINT(bugprone-suspicious-include): so that it sees the same */
+#include "job/job.c"      /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "job/job_info.c" /* NOLINT(bugprone-suspicious-include): so that it sees the same */
 #undef kc__job_fail
-#include "flow/cancel.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/cancel.c" /* NOLINT(bugprone-suspicious-include) */
 
 enum { THREADS = 3, JOBS = 4, WAITS = 3 };
 enum { ROOT, PARENT, CHILD, SECOND }; /* jobs */

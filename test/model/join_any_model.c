@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * join_any_model.c - src/flow/join_any.c under the model checker: who ends a wait for several jobs.
+ * join_any_model.c - src/job/join_any.c under the model checker: who ends a wait for several jobs.
  *
  * WHAT     kc_join_any, its stand-ins and the wait that they end are the real code, as are the lock
  *          of a job's word, the spin lock that the stand-ins share, and the inbox. The first thread
@@ -33,8 +33,8 @@ static void is_ready(kc_worker_t *w, kcoro_t *co);
 
 #define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__worker_ready(w, co) is_ready(w, co)
-#include "flow/wait.h"
-#include "flow/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts what is ready */
+#include "job/wait.h"
+#include "job/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts what is ready */
 
 static void *allocates(size_t size);
 static void frees(void *memory);
@@ -42,7 +42,7 @@ static void frees(void *memory);
 #define kc__free(memory) frees(memory)
 static bool claims(kc_wait_t *w, int rc);
 #define kc__wait_claim(w, rc) claims(w, rc)
-#include "flow/join_any.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/join_any.c" /* NOLINT(bugprone-suspicious-include) */
 #undef kc__wait_claim
 
 enum { THREADS = 3, JOBS = 2 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_model.c - src/flow/line.h, mutex.c, rwlock.c and sync.c under the model checker.
+ * line_model.c - src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c under the model checker.
  *
  * WHAT     Locks and meeting points are the real code, included as it is, so that a pause in a loop
  *          can be model_spin. Waits are the model's own: a word that one claims, and a thread that
@@ -28,7 +28,7 @@
  *          writer   one reads; one waits to write, for a time, another one to read behind it
  *          barrier  two meet at a barrier, each for a time
  *
- * ORDER    line.1 to line.4, the rest in line_model_world.c.
+ * ORDER    wait_queue.1 to wait_queue.4, the rest in line_model_world.c.
  *
  * CONTROLS Ids are weakened, and wrong ways stand in for the right ones; the models must fail then.
  *          MODEL_TRACE=1 shows how.
@@ -713,38 +713,38 @@ TEST(at_a_barrier_both_have_met_or_neither)
 
 TEST(control_line_1_relaxed_lets_two_into_the_line)
 {
-    needs(&pass, "line.1", MODEL_RELAXED, "data race");
-    needs(&sem, "line.1", MODEL_RELAXED, "data race");
+    needs(&pass, "wait_queue.1", MODEL_RELAXED, "data race");
+    needs(&sem, "wait_queue.1", MODEL_RELAXED, "data race");
 }
 
 TEST(control_line_1_torn_gives_the_lock_to_two)
 {
-    needs(&count, "line.1", MODEL_TORN, "deadlock: nobody wakes other");
-    needs(&leave, "line.1", MODEL_TORN, "not true: s.mutex.word == 0");
+    needs(&count, "wait_queue.1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&leave, "wait_queue.1", MODEL_TORN, "not true: s.mutex.word == 0");
 }
 
 TEST(control_line_2_relaxed_hides_the_line)
 {
-    needs(&pass, "line.2", MODEL_RELAXED, "data race: owner reads line, written by other");
+    needs(&pass, "wait_queue.2", MODEL_RELAXED, "data race: owner reads line, written by other");
 }
 
 TEST(control_line_3_relaxed_hides_what_the_last_owner_wrote)
 {
-    needs(&count, "line.3", MODEL_RELAXED, "data race");
-    needs(&try_write, "line.3", MODEL_RELAXED, "data race");
-    needs(&sem, "line.3", MODEL_RELAXED, "data race");
+    needs(&count, "wait_queue.3", MODEL_RELAXED, "data race");
+    needs(&try_write, "wait_queue.3", MODEL_RELAXED, "data race");
+    needs(&sem, "wait_queue.3", MODEL_RELAXED, "data race");
 }
 
 TEST(control_line_3_torn_gives_the_mutex_to_two)
 {
-    needs(&count, "line.3", MODEL_TORN, "data race: other writes data, written by one");
+    needs(&count, "wait_queue.3", MODEL_TORN, "data race: other writes data, written by one");
 }
 
 TEST(control_line_4_relaxed_hides_what_was_done_before_all_may_pass)
 {
-    needs(&event, "line.4", MODEL_RELAXED, "data race");
-    needs(&once, "line.4", MODEL_RELAXED, "data race");
-    needs(&latch, "line.4", MODEL_RELAXED, "data race");
+    needs(&event, "wait_queue.4", MODEL_RELAXED, "data race");
+    needs(&once, "wait_queue.4", MODEL_RELAXED, "data race");
+    needs(&latch, "wait_queue.4", MODEL_RELAXED, "data race");
 }
 
 TEST(control_who_looks_again_uses_what_is_gone)

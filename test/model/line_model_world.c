@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_model_world.c - what line_model.c is made of: src/flow/line.h, mutex.c, rwlock.c and sync.c,
+ * line_model_world.c - what line_model.c is made of: src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c,
  * and what they call.
  *
  * WHAT     A part of line_model.c, which includes it. The sources are included too, so that a pause
@@ -11,7 +11,7 @@
  *          line_model_world.2  wake: word   store_release  line_model_world.3  as wait.2
  *          line_model_world.3  wait: word   load_acquire   line_model_world.2  as wait.3
  */
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 #include "model_case.h"
 
@@ -24,16 +24,16 @@
 /* They are coroutines of plain threads: what does not change here is no step. */
 #define kc__task_coroutine(me) ((void)(me), (kcoro_t *)NULL)
 
-#include "flow/mutex.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "sync/mutex.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 #define line_of line_of_rwlock
 #define lock lock_to
 #define wait_t rwlock_wait_t
-#include "flow/rwlock.c" /* NOLINT(bugprone-suspicious-include) */
+#include "sync/rwlock.c" /* NOLINT(bugprone-suspicious-include) */
 #undef line_of
 #undef lock
 #undef wait_t
 #define line_of line_of_object
-#include "flow/sync.c" /* NOLINT(bugprone-suspicious-include) */
+#include "sync/sync.c" /* NOLINT(bugprone-suspicious-include) */
 
 enum { THREADS = 3, WAITS = 8 };
 enum { NOW = 1 }; /* as a deadline: at any moment */

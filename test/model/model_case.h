@@ -6,7 +6,7 @@
  *     const struct model_file model_file = { .enters = enters };
  *
  *     TEST(who_waits_gets_it) { passes(&pass, 3); }
- *     TEST(control_line_1_relaxed) { needs(&pass, "line.1", MODEL_RELAXED, "data race"); }
+ *     TEST(control_line_1_relaxed) { needs(&pass, "wait_queue.1", MODEL_RELAXED, "data race"); }
  *     TEST(control_who_looks_again) { looks_again = true; catches(&pass, "again", "deadlock"); }
  */
 #ifndef KC_TEST_MODEL_CASE_H

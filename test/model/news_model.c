@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * news_model.c - two windows of a few instructions in cancel.c, news.c and join.c: what gets lost.
+ * news_model.c - two windows of a few instructions in cancel.c, job_signal.c and join.c: what gets lost.
  *
- * WHAT     The world is that of job_model.c, with the real news.c and join.c. A signal is only what
+ * WHAT     The world is that of job_model.c, with the real job_signal.c and join.c. A signal is only what
  *          it was told; the wait of who joins ends as in wait.c, by the end or by a notice.
  *
  * SHAPE    listen   a job's signal is made while its parent's cancel tells it, with others like it,
@@ -20,7 +20,7 @@
  * CONTROLS As in job_model.c; the others stand in for what the sources once did.
  */
 #define MODEL_OF_NEWS
-#include "flow/job.h"
+#include "job/job.h"
 #include "model.h"
 
 /* Wrong: whether a child has an extension is looked up before its lock is taken. */
@@ -54,7 +54,7 @@ static kc_job_ext_t *ext_of(const kc_job_t *j)
 #include "job_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 #undef kc__job_ext_of
 #define s its_sched    /* ours is the world */
-#include "flow/news.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/job_signal.c" /* NOLINT(bugprone-suspicious-include) */
 #undef s
 
 static bool found_stopped; /* who joins was cancelled before it began */
@@ -79,7 +79,7 @@ static const uint64_t count_bits = KC_WORD_COUNT;
     ((void)(t), (void)(co), (void)(deadline), commits(w))
 #undef KC_WORD_COUNT
 #define KC_WORD_COUNT (waits_to_be_shown && !(word & KC_WORD_DONE) ? UINT64_MAX : count_bits)
-#include "flow/join.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/join.c" /* NOLINT(bugprone-suspicious-include) */
 #undef enqueue
 #undef s
 

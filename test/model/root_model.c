@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * root_model.c - src/flow/root.h under the model checker: nothing is left, and may be freed.
+ * root_model.c - src/job/root.h under the model checker: nothing is left, and may be freed.
  *
  * WHAT     The words of jobs are the real code, as in job_model.c. A task of the second root brings
  *          another one to the first root, and leaves; that one ends too. Main looks until nothing

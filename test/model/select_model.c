@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select_model.c - src/flow/select.c over chan.c under the model checker: one wait in many lines.
+ * select_model.c - src/sync/select.c over chan.c under the model checker: one wait in many lines.
  *
  * WHAT     As in chan_model.c. Selects here are biased: in which order one looks at its cases is
  *          said by the model, and not by chance.

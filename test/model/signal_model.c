@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * signal_model.c - src/flow/signal.c, slot.c and lock.h under the model checker.
+ * signal_model.c - src/signal/signal.c, slot.c and lock.h under the model checker.
  *
  * WHAT     All of it is the real code; only memory, futexes and the question which thread this is
  *          are the model's own. The plain `arg` stands for what a handler works on: its owner
@@ -20,7 +20,7 @@
  * CONTROLS The ids of lock.h and signal.c are weakened, and wrong designs stand in for the right
  *          ones; the models must fail then. MODEL_TRACE=1 shows how.
  */
-#include "flow/slot.h"
+#include "signal/slot.h"
 #include "harness.h"
 #include "model_case.h"
 

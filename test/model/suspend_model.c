@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * suspend_model.c - src/flow/suspend.c under the model checker: kc_wake against a cancel.
+ * suspend_model.c - src/job/suspend.c under the model checker: kc_wake against a cancel.
  *
  * WHAT     kc_suspend, kc_wake, the cancel and its message are the real code, as are the wait that
  *          they are made of and the inbox. The first thread is the coroutine's own. When it leaves,
@@ -43,12 +43,12 @@ static void reads_later(kc_block_t *block);
 #define kc__worker_ready(w, co) is_ready(w, co)
 #define kc__worker_read_later(w, block) ((void)(w), reads_later(block))
 #define kc__worker_tell_host(w) ((void)(w))
-#include "flow/wait.h"
-#include "flow/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts what is ready */
+#include "job/wait.h"
+#include "job/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts what is ready */
 
 static bool claims(kc_wait_t *w, int rc);
 #define kc__wait_claim(w, rc) claims(w, rc)
-#include "flow/suspend.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/suspend.c" /* NOLINT(bugprone-suspicious-include) */
 #undef kc__wait_claim
 
 enum { THREADS = 3, ITEM = 7, SAID = 3 };

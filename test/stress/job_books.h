@@ -10,7 +10,7 @@
 #define KC_TEST_JOB_BOOKS_H
 
 #include "base/os.h"
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

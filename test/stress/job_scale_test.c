@@ -8,7 +8,7 @@
  * generous, because other programs run here too: what grows with the square is far beyond it.
  */
 #include "coro/coro.h"
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

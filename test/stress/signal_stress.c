@@ -11,7 +11,7 @@
  */
 #include "base/atomic.h"
 #include "base/os.h"
-#include "flow/signal.h"
+#include "signal/signal.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

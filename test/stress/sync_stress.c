@@ -14,7 +14,7 @@
  *
  *     KC_STRESS_SECONDS=600 KC_TEST_SEED=1 build/tsan/test/sync_stress
  */
-#include "flow/line.h"
+#include "sync/wait_queue.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

@@ -13,7 +13,7 @@
 #include "base/lock.h"
 #include "base/trace.h"
 #include "chan_kit.h"
-#include "flow/line.h"
+#include "sync/wait_queue.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #ifndef KC_TEST_CHAN_KIT_H
 #define KC_TEST_CHAN_KIT_H
 
-#include "flow/chan.h"
+#include "sync/chan.h"
 #include "job_kit.h"
 
 /* Of each kind one; the first one has no buffer. LATEST is apart: it keeps one item of many. */

@@ -10,7 +10,7 @@
  * run is the same up to its point; on two workers the points come in any order.
  */
 #include "coro/coro.h"
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

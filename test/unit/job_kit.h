@@ -9,7 +9,7 @@
 #ifndef KC_TEST_JOB_KIT_H
 #define KC_TEST_JOB_KIT_H
 
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

@@ -3,7 +3,7 @@
  * sched_edge_test.c - where schedulers, generators, cleanups, pumps and failures meet.
  */
 #include "base/os.h"
-#include "flow/job.h"
+#include "job/job.h"
 #include "sched_kit.h"
 
 #include <kcoro/job.h>

@@ -4,7 +4,8 @@
  * G7, and the hooks of the job layer).
  */
 #include "base/os.h"
-#include "flow/signal.h"
+#include "signal/handler.h"
+#include "signal/signal.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

@@ -6,7 +6,7 @@
  * Where a test must meet another thread inside a call it looks at the signal's own count of
  * waiters; where any moment will do, two threads meet a few thousand times.
  */
-#include "flow/slot.h"
+#include "signal/slot.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

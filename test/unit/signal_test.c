@@ -7,7 +7,8 @@
  */
 #include "base/os.h"
 #include "coro/object.h"
-#include "flow/signal.h"
+#include "signal/handler.h"
+#include "signal/signal.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>

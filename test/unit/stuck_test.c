@@ -2,7 +2,7 @@
 /*
  * stuck_test.c - S11: nothing can go on any more, and the report says who waits for what.
  */
-#include "flow/job.h"
+#include "job/job.h"
 #include "harness.h"
 #include "report_kit.h"
 

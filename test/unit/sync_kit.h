@@ -13,7 +13,7 @@
 #ifndef KC_TEST_SYNC_KIT_H
 #define KC_TEST_SYNC_KIT_H
 
-#include "flow/line.h"
+#include "sync/wait_queue.h"
 #include "job_kit.h"
 
 #include <stdlib.h>

@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * body.c - the coroutine of a job: it starts, returns or is unwound, and its cleanups run.
+ *
+ * SHAPE    start --> fn(arg) --> settle --> [cleanups: drain, then run them shielded, as long as
+ *          there are any] --> the next stack buries the coroutine and gives up the body's count.
+ *          Without cleanups the stack goes back at once, and the last child ends the job.
+ *
+ *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
+ *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
+ *          its mark; unwinding takes all from the top.
+ *
+ * ORDER    id      site         operation      pairs with  carries
+ *          body.1  start: word  load_acquire   word.2      that it is locked or to stop
+ *          body.2  here: word   load_acquire   word.2      TERMINATE on its signal, for who is told
+ *                                                          -ECANCELED
+ *          body.3  returned:    store_release  body.3      what it returned
+ *                  flags        load_acquire
+ *          body.4  returned:    load_acquire   word.1      that BODY is gone, and so what body.3
+ *                  word                                    has set: else a failure would be taken
+ *                                                          for a 0
+ */
+#include "base/os.h"
+#include "job/cycle.h"
+#include "job/held.h"
+#include "job/job.h"
+#include "signal/handler.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- start ---------------------------------------------------------------------------------- */
+
+/* Only the thread that starts j or runs its body does this. */
+static void add_flag(kc_job_t *j, uint32_t flag)
+{
+    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* body.3 */
+}
+
+void kc__dispose(void (*fn)(void *arg), void *arg)
+{
+    struct kc_handling *h = kc__handling();
+
+    kc__handler_begins(h);
+    fn(arg);
+    kc__handler_ends(h);
+}
+
+/* Instead of the body of one that was cancelled before it could start, and has a dispose: in its
+ * own job, not in that of whoever is just leaving, and on its own stack. */
+static int disposes(void *arg)
+{
+    kc_job_t *j = kc__job_current();
+
+    kc__job_shield(j); /* as cleanups are */
+    kc__dispose(kc__job_ext_of(j)->dispose, arg);
+    kc__job_unshield(j);
+    return 0;
+}
+
+/* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
+static KC_COLD int lacks_stack(kc_job_t *j)
+{
+    uint64_t lack = kc__word_lack(kc__thread()->lack);
+
+    if (kc__job_change(j, lack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
+        return -EAGAIN;
+    kc__stack_want(1);
+    kc_add_relaxed(&kc__job_sched(j)->lack_count, 1);
+    return -ENOMEM;
+}
+
+/* It has got one, or needs none any more. */
+static KC_COLD void lacks_no_more(kc_job_t *j)
+{
+    kc__job_change(j, 0, KC_WORD_NO_STACK);
+    kc__stack_want(-1);
+    kc_add_relaxed(&kc__job_sched(j)->lack_count, -1u);
+}
+
+/* Cancelled before it could start (J28), or failed for want of a stack. If it has a dispose, there
+ * is no memory for a stack. The user may hear of its end, so the thread must be on its own stack.
+ * Returns as kc_task_host.start. */
+static int never_starts(const kc_thread_t *t, kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (t->current != t->root)
+        return -EBUSY;
+    if (kc__job_word(j) & KC_WORD_NO_STACK)
+        lacks_no_more(j);
+    kc__tsan_acquire(j);
+    if (ext && ext->dispose)
+        kc__dispose(ext->dispose, j->task.arg);
+    /* From now on a message is no task to be started. */
+    add_flag(j, KC_TASK_BODILESS);
+    kc__job_release(j, 0);
+    return -ECANCELED;
+}
+
+/* BODY is set, unless it is to stop. */
+KC_INLINE bool body_begins(kc_job_t *j)
+{
+    uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
+
+    do {
+        if (kc_likely(!(seen & (KC_WORD_STOP | KC_WORD_NO_STACK))))
+            continue;
+        if (seen & KC_WORD_STOP)
+            return false;
+        lacks_no_more(j);
+        seen = kc__word_seen(&j->task);
+    } while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
+    return true;
+}
+
+/* The same for one that is to stop, whose dispose runs then. */
+static void begins_to_dispose(kc_job_t *j)
+{
+    j->task.fn = disposes;
+    add_flag(j, KC_JOB_NO_RETURN);
+    if (kc__job_word(j) & KC_WORD_NO_STACK)
+        lacks_no_more(j);
+    kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
+}
+
+/* What most jobs are. */
+static bool is_plain(const kc_job_t *j)
+{
+    return !(kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_MIGRATE));
+}
+
+/* It needs nothing but a coroutine: it can begin on the stack of another, or that be the next. */
+static bool can_inherit(const kc_job_t *j)
+{
+    return !kc__job_ext_of(j) && is_plain(j);
+}
+
+uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
+{
+    uint32_t flags = kc__job_flags(j);
+    bool migrates = (flags & KC_JOB_MIGRATE) && where == KC_WORKER;
+
+    return KC_CORO_TASK | (flags & KC_JOB_UNWIND ? KC_CORO_CAREFUL : 0u) |
+           (migrates ? KC_CORO_MIGRATES : 0u);
+}
+
+/* The time of j, which starts on this thread, is kept here from now on. */
+static void take_timeout(kc_job_t *j, kc_job_ext_t *ext)
+{
+    kc_clock_t *copy = kc__clock_copy_here(ext->timeout), *old = ext->timeout;
+
+    if (!copy)
+        return;
+    kc__job_lock(j);
+    ext->timeout = copy;
+    kc__job_unlock(j);
+    kc__clock_drop(old);
+}
+
+/* One that has more than a body, is not started any more, or is being looked at by others. */
+static KC_NOINLINE int start_with_care(kc_task_t *task)
+{
+    kc_job_t *j = kc__job_of(task);
+    kc_thread_t *t = kc__thread();
+    kc_sched_t *s = t->worker->sched;
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    size_t size = ext && ext->stack ? ext->stack : s->stack_size;
+    bool has_dispose = ext && ext->dispose, stopped = kc__job_stopped(j);
+    kcoro_t *co = NULL;
+    if (kc_likely(!stopped || has_dispose))
+        co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
+    if (kc_unlikely(!co))
+        return stopped ? never_starts(t, j) : lacks_stack(j);
+    task->co = co;
+    if (kc_unlikely(stopped || !body_begins(j))) {
+        if (!has_dispose) {
+            task->co = NULL;
+            kc__coro_task_end(t, co);
+            return never_starts(t, j);
+        }
+        begins_to_dispose(j);
+    }
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (ext && ext->timeout)
+        take_timeout(j, ext);
+    if (kc_unlikely(!is_plain(j))) {
+        kc_store_relaxed(&co->block.flags, kc__body_flags(j, task->where));
+        if (kc__job_flags(j) & KC_JOB_MIGRATE)
+            kc_store_relaxed(&s->migrants, 1);
+    }
+    if (ext)
+        memcpy(co->name, ext->name, sizeof co->name);
+    if (kc_unlikely(kc__tools))
+        kc__tools_name(&co->tool, co->name);
+    return 0;
+}
+
+static int task_start(kc_task_t *task)
+{
+    kc_job_t *j = kc__job_of(task);
+    kc_thread_t *t = kc__thread();
+    uint64_t seen = kc_load_acquire(&task->word); /* body.1 */
+    kc_sched_t *s = t->worker->sched;
+
+    if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
+        return start_with_care(task);
+    kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
+    if (kc_unlikely(!co))
+        return lacks_stack(j);
+    task->co = co; /* before BODY can be seen */
+    if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
+        task->co = NULL;
+        kc__coro_task_end(t, co);
+        return start_with_care(task);
+    }
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    return 0;
+}
+
+static void task_fail(kc_task_t *task, int code)
+{
+    kc_job_t *j = kc__job_of(task);
+
+    kc__job_fail(j, code, NULL);
+    (void)never_starts(kc__thread(), j); /* its own stack: lack.c sees to that */
+}
+
+/* ---- end ------------------------------------------------------------------------------------ */
+
+struct settle {
+    kc_job_t *job;
+    int rc;
+};
+
+/* Those who listen hear of it as of all that the library does by itself: not in this body. */
+static void settle(void *arg)
+{
+    const struct settle *s = arg;
+
+    if (s->rc == -ECANCELED)
+        kc__job_cancel(s->job, -ECANCELED, KC_BY_BODY);
+    else
+        kc__job_fail(s->job, s->rc, NULL);
+}
+
+void kc__job_settle(kc_job_t *j, int rc)
+{
+    if (kc_likely(rc == 0) || (rc == -ECANCELED && (kc__job_word(j) & KC_WORD_CANCELLED)))
+        return; /* in the second case, to be asked to end again changes nothing */
+    uint64_t word = kc__job_lock(j);
+    int reason = j->reason;
+    kc__job_unlock(j);
+    if ((word & KC_WORD_CANCELLED) && rc == reason)
+        rc = -ECANCELED;
+    kc__worker_call(settle, &(struct settle){ j, rc });
+}
+
+/* The newest kc_defer above `end`, taken out of the list. */
+static kc_cleanup_t *take_deferred(kcoro_t *co, const kc_cleanup_t *end)
+{
+    for (kc_cleanup_t **link = &co->cleanups; *link && *link != end; link = &(*link)->next) {
+        kc_cleanup_t *c = *link;
+        if (!c->where) {
+            *link = c->next;
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void run_deferred(kc_cleanup_t *c)
+{
+    void (*fn)(void *) = c->fn;
+    void *arg = c->arg;
+
+    kc__free(c);
+    fn(arg);
+}
+
+/* Neither a body nor its cleanups may leave anything open. */
+static void check_closed(kc_job_t *j, kcoro_t *co, uint32_t shields)
+{
+    if (co->task != &j->task)
+        kc__usage("end of a body", "a scope is still open " KC_RULE("J25"));
+    if (j->shields != shields)
+        kc__usage("end of a body", "a shield is still open " KC_RULE("J25"));
+}
+
+KC_AFTER_SWITCH void kc__job_clean_up(kc_job_t *j, kcoro_t *co, kc_cleanup_t *end)
+{
+    kcoro_t *task = j->task.co; /* co may be a coroutine inside it */
+    kc_cleanup_t *c;
+
+    kc__job_drain(j);
+    while ((c = take_deferred(co, end)) != NULL) {
+        kc__job_shield(j);
+        do {
+            run_deferred(c);
+            check_closed(j, task, 1);
+        } while ((c = take_deferred(co, end)) != NULL);
+        kc__job_unshield(j);
+        kc__job_drain(j); /* cleanups may launch */
+    }
+}
+
+/* The body has returned rc, or is unwound. Nobody gets the payload of one that has failed (D1). */
+static void note_return(kc_job_t *j, int rc)
+{
+    if (kc__job_flags(j) & KC_JOB_NO_RETURN)
+        return;
+    if (rc != 0)
+        j->task.returned = rc;
+    add_flag(j, rc != 0 ? KC_JOB_RETURNED | KC_JOB_CODED : KC_JOB_RETURNED);
+}
+
+/* What most bodies return, 0, and that they have, is not noted anywhere: they have left. */
+int kc__job_returned(const kc_job_t *j, int *rc)
+{
+    uint64_t word = kc_load_acquire(&j->task.word);         /* body.4 */
+    uint32_t flags = kc_load_acquire(&j->task.block.flags); /* body.3 */
+
+    if (flags & (KC_JOB_SCOPE | KC_JOB_NO_RETURN | KC_TASK_BODILESS))
+        return -ENOENT;
+    if (!(word & KC_WORD_STARTED))
+        return word & (KC_WORD_STOP | KC_WORD_DONE) ? -ENOENT : -EAGAIN;
+    if ((word & KC_WORD_BODY) && !(flags & KC_JOB_RETURNED))
+        return -EAGAIN;
+    if (rc)
+        *rc = flags & KC_JOB_CODED ? j->task.returned : 0;
+    return 0;
+}
+
+int kc_job_returned(const kc_job_t *j, int *rc)
+{
+    return j ? kc__job_returned(kc__job_live("kc_job_returned", j), rc) : -EINVAL;
+}
+
+uint64_t kc__job_undone(const kc_job_t *j, uint64_t done)
+{
+    uint32_t flags = kc__job_flags(j);
+    int rc;
+
+    if (flags & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_UNHELD))
+        return 0; /* its own business, or the library's */
+    if ((flags & KC_JOB_PROMISE) && (done & KC_WORD_DONE_FAILED))
+        return 0; /* a value */
+    bool did = !(done & KC_WORD_DONE_FAILED) && kc__job_returned(j, &rc) == 0 && rc == 0;
+    return did ? 0 : KC_WORD_UNDONE;
+}
+
+bool kc__job_did(const kc_job_t *j)
+{
+    uint64_t word = kc__job_word(j);
+    int rc;
+
+    /* If nobody has asked it to stop, it has completed, whatever its children left undone (J2). */
+    if ((word & KC_WORD_FAILED) || ((word & KC_WORD_CANCELLED) && (word & KC_WORD_UNDONE)))
+        return false;
+    return kc__job_returned(j, &rc) == 0 && rc == 0;
+}
+
+/* The body has failed, or has something to clean up: not in a forked child, where the end of a body
+ * is found out only when it has left. */
+static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
+{
+    kc__sched_check_process(kc__job_sched(j));
+    note_return(j, rc);
+    if (rc != 0)
+        kc__job_settle(j, rc);
+    if (co->cleanups)
+        kc__job_clean_up(j, co, NULL);
+}
+
+static KC_NOINLINE void check_held(const kc_job_t *j, const kcoro_t *co)
+{
+    uint16_t count = kc__held_count(&j->task);
+    kc_text_t names = { "" }, line = { "" };
+
+    if (count == 0 || count == KC_HELD_MANY)
+        return;
+    bool known = kc__text_add_held(&names, co);
+    kc__text_add(&line, "it still holds a lock " KC_RULE("Y3") "%s%s", known ? ": " : "",
+                 names.text);
+    kc__usage("end of a body", line.text);
+}
+
+/* What is to be done on the stack of a body that has returned, or is unwound. */
+KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
+{
+    check_closed(j, co, 0);
+    if (kc_unlikely(rc != 0 || co->cleanups != NULL))
+        body_ends_with(j, co, rc);
+    if (kc_unlikely(j->task.held > 0))
+        check_held(j, co);
+}
+
+/* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */
+static kcoro_t *next_if_heard(const kc_job_t *j)
+{
+    return kc_unlikely(kc__job_tells(j)) ? kc__thread()->root : NULL;
+}
+
+static kcoro_t *task_heir(kc_task_t *task)
+{
+    return kc__job_heir(kc__job_of(task));
+}
+
+static void task_ended(kc_task_t *task)
+{
+    kc__job_body_gone(kc__job_of(task));
+}
+
+static void task_message(kc_block_t *block)
+{
+    uint32_t magic = kc_load_relaxed(&block->magic);
+
+    if (magic == KC_CLOCK_MAGIC)
+        kc__clock_message(block);
+    else if (kc_unlikely(magic == KC_WAKER_MAGIC))
+        kc__suspend_message(block);
+    else
+        kc__job_notice(kc_container_of(block, kc_job_t, task.block));
+}
+
+/* ---- unwinding ------------------------------------------------------------------------------ */
+
+/*
+ * The body is not resumed (J17). On its own stack, above the frame that waits: what it has open is
+ * ended from the top of the list. Cleanups of a scope or body wait for its children before.
+ */
+static _Noreturn void unwind(kcoro_t *co)
+{
+    add_flag(kc__job_own(co), KC_JOB_NO_RETURN);
+    while (co->cleanups) {
+        kc_cleanup_t *c = co->cleanups;
+        kc_job_t *j = kc__job_of(co->task);
+        if (c->fn == kc__scope_mark) {
+            kc_scope_t *scope = c->arg;
+            (void)kc__scope_close(co, scope, 0, NULL);
+            continue;
+        }
+        if (!c->where)
+            kc__job_drain(j);
+        co->cleanups = c->next;
+        kc__job_shield(j);
+        if (c->where)
+            c->fn(c->arg);
+        else
+            run_deferred(c);
+        kc__job_unshield(j);
+    }
+    kc_job_t *own = kc__job_own(co);
+    body_ends(own, co, -ECANCELED);
+    kc__worker_end(co, &own->task, next_if_heard(own));
+}
+
+/* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
+static bool shielded(kcoro_t *co)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    while (j->shields == 0 && (kc__job_flags(j) & KC_JOB_SCOPE))
+        j = j->parent;
+    return j->shields > 0;
+}
+
+int kc__job_cancelled_here(kcoro_t *co)
+{
+    kc_job_t *own = kc__job_own(co);
+
+    (void)kc_load_acquire(&co->task->word); /* body.2 */
+    kc__tsan_acquire(co->task);
+    /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
+    if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
+        kc__thread()->current == co && !shielded(co))
+        unwind(co);
+    return -ECANCELED;
+}
+
+/* ---- what coroutines ask of us -------------------------------------------------------------- */
+
+/* A coroutine for next, which is to run when me, whose body has returned, is gone: on its stack,
+ * or, where a stack is to be one coroutine's, on its own. NULL: it cannot be so. */
+static kcoro_t *successor(kc_thread_t *t, kcoro_t *me, kc_job_t *next)
+{
+    const kc_sched_t *s = t->worker->sched;
+
+    if (!can_inherit(next) || !kc__coro_may_hand_over(me, s->fp_control))
+        return NULL;
+    if (kc_unlikely(kc__tools || kc__os_debug()))
+        return kc__coro_task(t, &next->task, s->stack_size, s->stack_class, s->fp_control);
+    return kc__coro_heir(t, me, &next->task);
+}
+
+static void drop_successor(kc_thread_t *t, kcoro_t *me, kcoro_t *co)
+{
+    if (co->stack == me->stack)
+        kc__block_put(&t->blocks, &co->block);
+    else
+        kc__coro_task_end(t, co);
+}
+
+/* A job that waits to be started and has begun: its coroutine is to go on after me. NULL: none. */
+static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
+{
+    kc_task_t *task;
+
+    while ((task = kc__worker_next_body(t->worker)) != NULL) {
+        kc_job_t *next = kc__job_of(task);
+        kcoro_t *co = successor(t, me, next);
+        if (!co) {
+            kc__worker_put_back(t->worker, task); /* it needs a stack of its own */
+            return NULL;
+        }
+        task->co = co;
+        if (kc_likely(body_begins(next)))
+            return co;
+        task->co = NULL;
+        drop_successor(t, me, co);
+        kc__worker_put_back(t->worker, task); /* it ends unstarted, but not here */
+        return NULL;
+    }
+    return NULL;
+}
+
+/*
+ * j has returned, and nothing is ready: if a job waits to be started, it begins, before whoever
+ * waits for j goes on. On the same stack, as a coroutine of its own: returns that. NULL: me should
+ * leave, for *to; NULL: for whoever is next.
+ */
+static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
+{
+    kc_thread_t *t = kc__thread();
+    bool may = kc__worker_has_fresh(t->worker) && can_inherit(j) && !kc__job_tells(j);
+    kcoro_t *co = may ? begin_another(t, me) : NULL;
+
+    *to = co;
+    if (!co)
+        return NULL;
+    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
+    if (kc_unlikely(co->stack != me->stack))
+        return NULL;
+    t->current = co;
+    kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_forget(t->worker, &j->task);
+    kc__worker_runs(t->worker, co);
+    kc__job_release(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
+    kc__coro_hand_over(t, me);
+    return co;
+}
+
+static void host_run(kcoro_t *me)
+{
+    for (kcoro_t *next, *to;; me = next) {
+        kc_task_t *task = me->task;
+        kc_job_t *j = kc__job_of(task);
+        kc_fn_t fn = task->fn;
+        void *arg = task->arg;
+
+        task->payload = NULL;
+        task->wait = NULL;
+        body_ends(j, me, fn(arg));
+        next = next_body(me, j, &to);
+        if (!next)
+            kc__worker_end(me, task, to ? to : next_if_heard(j));
+    }
+}
+
+static void host_yield(kcoro_t *me)
+{
+    kc__wait_check(me, "kcoro_yield");
+    kc__worker_yield(kc__thread(), me);
+}
+
+static bool host_parks(kcoro_t *me)
+{
+    kc__wait_check(me, "kcoro_park");
+    if (!kc__job_stopped(kc__job_of(me->task)))
+        return true;
+    kc__job_cancelled_here(me);
+    return false;
+}
+
+static KC_AFTER_SWITCH void host_parked(kcoro_t *me)
+{
+    kc_wait_t w = { .co = me, .kind = KC_WAIT_PARK };
+    kc_thread_t *t = kc__thread();
+    kc_task_t *task = me->task;
+
+    task->wait = &w;
+    kc_store_relaxed(&task->kind, KC_WAIT_PARK);
+    kc__worker_count(t->worker, KC_COUNT_PARKS);
+    t->left_from = __builtin_return_address(0);
+    kc__worker_leave_parked(t, me);
+    task->wait = NULL;
+    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
+    if (kc_unlikely(kc__job_stopped(kc__job_of(task))))
+        kc__job_cancelled_here(me);
+}
+
+static void host_ready(kcoro_t *co)
+{
+    kc_worker_t *to = kc_load_relaxed(&co->task->worker);
+
+    if (kc__worker() == to)
+        kc__worker_ready(to, co);
+    else
+        kc__worker_send(to, &co->block);
+}
+
+static void host_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
+{
+    kc_job_t *j = kc__job_of(co->task);
+
+    kc__job_shield(j);
+    fn(arg);
+    kc__job_unshield(j);
+}
+
+const struct kc_coro_host kc__coro_host = {
+    .run = host_run,
+    .yield = host_yield,
+    .parks = host_parks,
+    .parked = host_parked,
+    .ready = host_ready,
+    .cleanup = host_cleanup,
+};
+
+/* ---- what the scheduler asks of us ---------------------------------------------------------- */
+
+const struct kc_task_host kc__task_host = {
+    .start = task_start,
+    .fail = task_fail,
+    .heir = task_heir,
+    .ended = task_ended,
+    .message = task_message,
+    .move = kc__wait_move,
+    .leave = kc__cycle_leave,
+    .joins = kc__wait_joins,
+    .open = kc__roots_open,
+    .close = kc__roots_close,
+    .shut = kc__roots_shut,
+    .gone = kc__grace_gone,
+    .idle = kc__roots_idle,
+    .held_open = kc__roots_held_open,
+    .end_shields = kc__roots_end_shields,
+    .awaits_thread = kc__stuck_on_thread,
+    .report = kc__stuck_report,
+    .make = kc__roots_make,
+    .go = kc__roots_go,
+    .drop = kc__roots_drop,
+    .dispose = kc__dispose,
+};

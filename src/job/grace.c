@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * grace.c - how long shields and cleanups hold a cancel back (J27).
+ *
+ * WHAT     What counts for a job is the smallest grace of its own, of those above it and of its
+ *          scheduler. A launch copies nothing but one flag, GRACED: there is one above. Who is
+ *          asked to end, but not by its parent, looks for the smallest and gets a clock; when that
+ *          rings, the shields of the job and of all below it hold nothing back any more (cancel.c
+ *          tells them). So who is told by its parent needs no clock: the one above rings for it
+ *          too. Only a grace of its own may be over before that.
+ *
+ *          The end of a scheduler has one clock for all that is in it, main's root has it. It is
+ *          made with the scheduler, and that of a job with a grace of its own with the job: they
+ *          cannot fail. An inherited one is made by the cancel. If there is no memory for it then,
+ *          the time is over at once: what is promised is a bound.
+ *
+ * WHY NOT  A clock for each child: memory and a timer for every launch. The smallest grace in each
+ *          job: there is no room in its block.
+ */
+#include "job/job.h"
+
+#include <errno.h>
+
+static void grace_rings(kc_job_t *j)
+{
+    kc__job_cancel(j, 0, KC_BY_OWN_GRACE);
+}
+
+static void last_grace_rings(kc_job_t *root)
+{
+    kc__roots_over(kc__job_sched(root));
+}
+
+int kc__grace_prepare(kc_job_t *j, kc_time_t grace)
+{
+    kc_job_ext_t *ext = kc__job_ext(j);
+
+    if (!ext || !(ext->grace_end = kc__clock_new(j, grace_rings)))
+        return -ENOMEM;
+    ext->grace = grace;
+    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
+    return 0;
+}
+
+/* 0: none. */
+static kc_time_t smaller(kc_time_t a, kc_time_t b)
+{
+    return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static kc_time_t own_grace(const kc_job_t *j)
+{
+    const kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    return ext ? ext->grace : 0;
+}
+
+/* What counts for j, which is held: so those above are there. */
+static kc_time_t grace_of(kc_job_t *j)
+{
+    kc_time_t grace = kc__job_sched(j)->grace;
+
+    for (kc_job_t *at = j; kc__job_flags(at) & KC_JOB_GRACED; at = at->parent) {
+        grace = smaller(grace, own_grace(at));
+        if (kc__job_flags(at) & KC_JOB_GUEST)
+            grace = smaller(grace, kc__job_sched(at->parent)->grace);
+    }
+    return grace;
+}
+
+/* The clock of j, which is held, with a reference for the caller; made if there is none. NULL: no
+ * memory. */
+static kc_clock_t *clock_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext(j);
+    kc_clock_t *made = ext && !ext->grace ? kc__clock_new(j, grace_rings) : NULL;
+
+    if (!ext)
+        return NULL;
+    kc__job_lock(j);
+    if (!ext->grace_end) {
+        ext->grace_end = made;
+        made = NULL;
+    }
+    kc_clock_t *clock = ext->grace_end;
+    if (clock)
+        kc__clock_ref(clock);
+    kc__job_unlock(j);
+    if (made)
+        kc__clock_drop(made);
+    return clock;
+}
+
+bool kc__grace_begins(kc_job_t *j, bool by_parent)
+{
+    if ((kc__job_flags(j) & (KC_JOB_ROOT | KC_JOB_PROMISE)) || !kc__job_hold(j))
+        return true; /* a root's is kc__grace_shut's; or it has ended meanwhile */
+    kc_time_t grace = by_parent ? own_grace(j) : grace_of(j);
+    kc_clock_t *clock = grace ? clock_of(j) : NULL;
+    if (clock) {
+        kc__clock_arm(clock, kc__sched_after(kc__job_sched(j), grace));
+        kc__clock_unref(clock);
+    }
+    kc__job_release_there(j);
+    return clock || !grace;
+}
+
+void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
+{
+    kc__job_lock(j);
+    kc_clock_t *clock = ext->grace_end;
+    if (clock)
+        kc__clock_ref(clock);
+    kc__job_unlock(j);
+    if (!clock)
+        return;
+    kc__clock_hop(clock);
+    kc__clock_unref(clock);
+}
+
+/* ---- the scheduler's ------------------------------------------------------------------------- */
+
+static kc_job_ext_t *main_ext(const kc_sched_t *s)
+{
+    return kc__job_ext_of(kc__job_of(s->main->root));
+}
+
+int kc__grace_open(kc_sched_t *s)
+{
+    kc_job_t *root = kc__job_of(s->main->root);
+    kc_job_ext_t *ext = s->grace ? kc__job_ext(root) : NULL;
+
+    if (ext)
+        ext->grace_end = kc__clock_new(root, last_grace_rings);
+    return !s->grace || (ext && ext->grace_end) ? 0 : -ENOMEM;
+}
+
+void kc__grace_shut(kc_sched_t *s)
+{
+    if (s->grace)
+        kc__clock_arm(main_ext(s)->grace_end, kc__sched_after(s, s->grace));
+}
+
+/* Here, where it can be taken off its thread. */
+void kc__grace_gone(kc_sched_t *s)
+{
+    if (!s->grace)
+        return;
+    kc__clock_drop(main_ext(s)->grace_end);
+    main_ext(s)->grace_end = NULL;
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * job_signal.c - the signal of a job: user bits go down the tree, TERMINATE is a cancel.
+ *
+ * WHAT     Few jobs use their signal, so it is made when it is asked for: with it those of all jobs
+ *          above, each chained to the one below it. The chains carry all bits but TERMINATE,
+ *          which the tree itself carries (cancel.c). When it takes effect its bit is set here under
+ *          the lock of the job, so that who sees the one sees the other; then who listens is told.
+ *
+ * SHAPE    news of a job   signal   the job's own; its owner is the job
+ *                          from     a slot on the parent's signal, chained to the job's own
+ *                          slot     a slot on the job's own: kc_current_slot
+ *                          outside  a slot on the signal of .signal, chained to `obeys`, a signal
+ *                                   that is nothing but its owner, the job: what comes is a cancel.
+ *                                   A chain and no handler, as jobs that obey jobs do not nest then
+ *                          bits     another slot there, for all but TERMINATE, chained to the job's
+ *                                   own signal
+ */
+#include "base/os.h"
+#include "job/job.h"
+#include "signal/handler.h"
+#include "signal/signal.h"
+
+#include <errno.h>
+
+/* WHOLE: all above are bound too, up to one that is cut off, or the root. */
+enum { CHAIN_NONE, CHAIN_BUSY, CHAIN_BOUND, CHAIN_WHOLE, CHAIN_CUT };
+
+struct kc_news {
+    kc_signal_t *signal; /* L  NULL: nobody has asked                       */
+    kc_signal_t *obeys;  /* I  NULL: there is no .signal                    */
+    uint8_t chain;       /* L  whether from is bound: CHAIN_*               */
+    bool has_slot;       /* L  slot is bound                                */
+    bool has_outside;    /* L  outside and bits are bound                    */
+    kc_slot_t from, slot, outside, bits;
+};
+
+/* ---- the owner of a signal ------------------------------------------------------------------ */
+
+static void pin(void *owner)
+{
+    kc__job_ref(owner);
+}
+
+static bool cancel(void *owner)
+{
+    return kc_job_cancel(owner, 0);
+}
+
+static void unpin(void *owner)
+{
+    kc__job_unref(owner);
+}
+
+static bool cancel_by_signal(void *owner)
+{
+    return kc__job_cancel(owner, -ECANCELED, KC_BY_USER);
+}
+
+static bool hold_open(void *owner)
+{
+    return kc__job_hold(owner);
+}
+
+static void was_told(void *owner)
+{
+    kc__job_release_there(owner);
+}
+
+static const struct kc_signal_owner job_owner = { pin, cancel, unpin, hold_open, was_told };
+static const struct kc_signal_owner outside_owner = { pin, cancel_by_signal, unpin, hold_open,
+                                                      was_told };
+
+/* ---- making them ---------------------------------------------------------------------------- */
+
+/* What j has; NULL: nothing yet. */
+static struct kc_news *news_if_any(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+
+    if (kc_likely(!ext))
+        return NULL;
+    kc__job_lock(j);
+    struct kc_news *news = ext->news;
+    kc__job_unlock(j);
+    return news;
+}
+
+static kc_signal_t *signal_of(kc_job_t *j, struct kc_news *news)
+{
+    kc__job_lock(j);
+    kc_signal_t *signal = news ? news->signal : NULL;
+    kc__job_unlock(j);
+    return signal;
+}
+
+static struct kc_news *news_of(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext(j);
+    struct kc_news *news = ext ? news_if_any(j) : NULL;
+
+    if (!ext || news)
+        return news;
+    news = kc__alloc(sizeof *news);
+    if (!news)
+        return NULL;
+    kc__job_lock(j);
+    struct kc_news *other = ext->news;
+    if (!other)
+        ext->news = news;
+    kc__job_unlock(j);
+    if (other)
+        kc__free(news);
+    return other ? other : news;
+}
+
+/* The signal of j alone. */
+static kc_signal_t *own_signal(kc_job_t *j)
+{
+    struct kc_news *news = news_of(j);
+
+    if (!news)
+        return NULL;
+    kc_signal_t *made = signal_of(j, news) ? NULL : kc__signal_new_owned(&job_owner, j);
+    uint64_t word = kc__job_lock(j);
+    if (!news->signal && made) {
+        news->signal = made;
+        made = NULL;
+        if (word & KC_WORD_STOP) /* it took effect before anybody could listen */
+            kc__signal_preset(news->signal, KC_SIG_TERMINATE);
+        if (word & KC_WORD_DONE)
+            kc__signal_disown(news->signal);
+    }
+    kc_signal_t *signal = news->signal;
+    kc__job_unlock(j);
+    kc_signal_release(made); /* another thread was faster */
+    return signal;
+}
+
+int kc__news_prepare(kc_job_t *j, kc_signal_t *signal)
+{
+    kc_signal_t *own = own_signal(j);
+    struct kc_news *news = own ? news_of(j) : NULL;
+
+    if (!news || !(news->obeys = kc_signal_create(0)))
+        return -ENOMEM;
+    kc_slot_bind(&news->outside, signal, KC_SIG_TERMINATE);
+    kc_slot_bind(&news->bits, signal, KC_SIG_ALL & ~KC_SIG_TERMINATE);
+    news->has_outside = true;
+    int rc = kc_slot_chain(&news->outside, news->obeys);
+    return rc == 0 ? kc_slot_chain(&news->bits, own) : rc;
+}
+
+/* Locks j; if it waits, when nobody is about to chain it. */
+static uint8_t lock_chain(kc_job_t *j, struct kc_news *news, bool waits)
+{
+    uint32_t looks = 0;
+
+    kc__job_lock(j);
+    while (waits && news->chain == CHAIN_BUSY) {
+        kc__job_unlock(j);
+        kc__os_back_off(&looks);
+        kc__job_lock(j);
+    }
+    return news->chain;
+}
+
+/* Chains the signal of the parent to that of j. 0; -ENOMEM; -EBUSY: another thread is about to. */
+static int chain(kc_job_t *parent, kc_job_t *j)
+{
+    struct kc_news *news = news_of(j);
+    kc_signal_t *from = own_signal(parent), *to = news ? signal_of(j, news) : NULL;
+
+    if (!from || !to)
+        return -ENOMEM;
+    /* In a handler it does not wait: who is about to may be this thread, which tells what has been
+     * before. */
+    uint8_t was = lock_chain(j, news, !kc__signal_in_handler());
+    if (was == CHAIN_NONE)
+        news->chain = CHAIN_BUSY;
+    kc__job_unlock(j);
+    if (was != CHAIN_NONE)
+        return was == CHAIN_BUSY ? -EBUSY : 0;
+    kc_slot_bind(&news->from, from, KC_SIG_ALL & ~KC_SIG_TERMINATE);
+    bool ok = kc_slot_chain(&news->from, to) == 0;
+    if (!ok)
+        kc_slot_unbind(&news->from);
+    kc__job_lock(j);
+    news->chain = ok ? CHAIN_BOUND : CHAIN_NONE;
+    kc__job_unlock(j);
+    return ok ? 0 : -ENOMEM;
+}
+
+/* There is nothing to be done for j and the signals above. */
+static bool is_whole(kc_job_t *j)
+{
+    struct kc_news *news = news_if_any(j);
+
+    if (!j->parent || (kc__job_flags(j->parent) & KC_JOB_ROOT) ||
+        (kc__job_word(j) & KC_WORD_FORBID))
+        return true;
+    kc__job_lock(j);
+    bool whole = news && news->chain >= CHAIN_WHOLE;
+    kc__job_unlock(j);
+    return whole;
+}
+
+/* j hears of all above, and so do those between. */
+static void is_whole_now(kc_job_t *j)
+{
+    struct kc_news *news = news_if_any(j);
+
+    kc__job_lock(j);
+    if (news->chain == CHAIN_BOUND)
+        news->chain = CHAIN_WHOLE;
+    kc__job_unlock(j);
+}
+
+/* Chains all above j, which is held: so they are there. 0 or -ENOMEM. */
+static int chain_all(kc_job_t *j)
+{
+    int rc = 0;
+    bool all = true;
+
+    for (kc_job_t *at = j; !is_whole(at) && rc != -ENOMEM; at = at->parent) {
+        rc = chain(at->parent, at);
+        all = all && rc == 0;
+    }
+    for (kc_job_t *at = j; all && !is_whole(at); at = at->parent)
+        is_whole_now(at);
+    return rc == -ENOMEM ? rc : 0;
+}
+
+kc_signal_t *kc_job_signal(kc_job_t *j)
+{
+    kc_signal_t *signal = own_signal(kc__job_live("kc_job_signal", j));
+    kc_sched_t *s = kc__job_sched(j);
+    bool foreign = kc__hold_for_foreign(s);
+    bool held = signal && kc__job_hold(j);
+
+    if (held && chain_all(j) != 0)
+        signal = NULL;
+    if (held)
+        kc__job_release(j, 0);
+    if (foreign)
+        kc__hold_ends(s);
+    return signal;
+}
+
+kc_slot_t *kc_current_slot(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_job_t *own = co ? kc__job_own(co) : NULL;
+
+    if (!own || (kc__job_word(own) & KC_WORD_FORBID))
+        return NULL;
+    kc_signal_t *signal = kc_job_signal(own);
+    struct kc_news *news = signal ? news_of(own) : NULL;
+    if (!news)
+        return NULL;
+    if (!news->has_slot) { /* only its own coroutine comes here */
+        kc_slot_bind(&news->slot, signal, KC_SIG_ALL);
+        news->has_slot = true;
+    }
+    return &news->slot;
+}
+
+/* ---- what comes from outside ---------------------------------------------------------------- */
+
+void kc__news_bind(kc_job_t *j)
+{
+    struct kc_news *news = news_of(j);
+    kc_sigset_t before = KC_SIG_NONE;
+
+    kc__job_lock(j);
+    if (news->has_outside) /* else it has ended: a promise may, at any time */
+        before = kc__signal_own(news->obeys, &outside_owner, j);
+    kc__job_unlock(j);
+    if (before & KC_SIG_TERMINATE)
+        kc__job_cancel(j, -ECANCELED, KC_BY_USER);
+}
+
+bool kc__news_terminate(kc_job_t *j)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    kc_signal_t *signal = ext && ext->news ? ext->news->signal : NULL;
+
+    return signal && kc__signal_preset(signal, KC_SIG_TERMINATE);
+}
+
+void kc__news_tell(kc_job_t *j)
+{
+    kc__signal_tell(signal_of(j, news_if_any(j)), KC_SIG_TERMINATE);
+}
+
+void kc__news_cut(kc_job_t *j)
+{
+    struct kc_news *news = news_if_any(j);
+
+    if (!news)
+        return;
+    uint8_t was = lock_chain(j, news, true);
+    bool chained = was == CHAIN_BOUND || was == CHAIN_WHOLE;
+    bool outside = news->has_outside, slot = news->has_slot;
+    news->has_outside = news->has_slot = false;
+    news->chain = CHAIN_CUT; /* nobody binds it again */
+    kc__job_unlock(j);
+    if (chained)
+        kc_slot_unbind(&news->from);
+    if (outside) {
+        kc_slot_unbind(&news->bits);
+        kc_slot_unbind(&news->outside);
+        kc__signal_disown(news->obeys);
+    }
+    if (slot)
+        kc_slot_unbind(&news->slot);
+}
+
+void kc__news_end(kc_job_t *j)
+{
+    kc_signal_t *signal = signal_of(j, news_if_any(j));
+
+    if (signal)
+        kc__signal_disown(signal);
+}
+
+void kc__news_free(kc_job_ext_t *ext)
+{
+    struct kc_news *news = ext->news;
+
+    if (!news)
+        return;
+    if (news->has_outside) { /* it never was in the tree */
+        kc_slot_unbind(&news->bits);
+        kc_slot_unbind(&news->outside);
+    }
+    kc_signal_release(news->obeys);
+    kc_signal_release(news->signal);
+    kc__free(news);
+}
+
+void kc_forbid_signal(void)
+{
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    kc_job_t *own = co ? kc__job_own(co) : NULL;
+
+    if (!own)
+        kc__usage("kc_forbid_signal", "there is no current job " KC_RULE("J24"));
+    uint64_t word = kc__job_lock(own);
+    bool may = !(word & (KC_WORD_CANCELLED | KC_WORD_FORBID));
+    kc__job_unlock_to(own, word | (may ? KC_WORD_FORBID : 0));
+    if (may)
+        kc__news_cut(own);
+}

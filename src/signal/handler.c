@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * handler.c - which thread is inside a handler.
+ *
+ * The coroutine that runs one is marked: so a yield, which looks at its flags anyway, finds out
+ * without looking here each time.
+ *
+ * Apart from signal.c so that the model can tell its threads apart in its own way. Static
+ * thread-local storage and not a field of kc_thread_t: that is allocated at a thread's first use of
+ * the library, and an emit never allocates (G7).
+ */
+#include "signal/handler.h"
+
+#include "coro/coro.h"
+
+static __thread struct kc_handling handling __attribute__((tls_model("initial-exec")));
+
+/* Neither inlined nor folded: see kc__thread in coro/thread.h. */
+KC_NOINLINE struct kc_handling *kc__handling(void)
+{
+    __asm__ volatile("" ::: "memory");
+    return &handling;
+}
+
+void kc__handler_begins(struct kc_handling *me)
+{
+    kcoro_t *co = kc__thread()->current;
+
+    if (me->depth++ > 0)
+        return;
+    me->marked = kc_load_relaxed(&co->block.flags) == KC_CORO_TASK ? co : NULL;
+    if (me->marked)
+        kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CAREFUL);
+}
+
+void kc__handler_ends(struct kc_handling *me)
+{
+    if (--me->depth > 0)
+        return;
+    if (me->marked)
+        kc_store_relaxed(&me->marked->block.flags, KC_CORO_TASK);
+}
+
+bool kc__signal_in_handler(void)
+{
+    return kc__handling()->depth > 0;
+}

@@ -1,0 +1,593 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * chan.c - channels: one lock, a buffer, and two lines of those who wait.
+ *
+ * WHAT     Whoever comes looks at the other side's line first. If somebody stands there, its wait
+ *          is claimed (wait.h), and the item goes straight from one frame to the other: a wait that
+ *          is claimed is always woken, so both frames stay until then. Else the buffer is used, and
+ *          if that cannot be done the caller stands in line itself. All of it under the lock: an
+ *          item is in exactly one place, whatever ends a wait.
+ *
+ * SHAPE    capacity 0   no buffer: senders and receivers meet
+ *          capacity n   a ring; who receives from a full one moves the first sender's item up
+ *          unlimited    a list of chunks, see buffer.h
+ *          latest       a ring of one; a send replaces the item. With a hook for undelivered
+ *                       items the new one goes into the spare chunk, and the old chunk to the hook
+ *
+ * ORDER    id      site           operation    pairs with  carries; what breaks if weaker
+ *          chan.1  release: refs  sub_acq_rel  chan.1      what the others did, to the one who
+ *                                                          frees it
+ *
+ * RULES    R1 nobody waits to receive while there is an item or a sender, nor to send while there
+ *             is room or a receiver; but for waits that have ended and not left yet, and both
+ *             cases of one select.
+ *
+ * PROGRESS Everything but waiting is a few instructions and the copy of one item under a spin lock.
+ *
+ * WHY NOT  A lock-free queue for the buffer: select, close and an exact outcome under cancellation
+ *          need one decision over buffer and lines, and an uncontended lock is one locked
+ *          instruction, no more than such a queue needs.
+ */
+#include "sync/chan.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* ---- create, release ------------------------------------------------------------------------ */
+
+/* 0 or -ENOMEM. */
+static int add_more(kc_chan_t *c, const kc_chan_opts_t *opts)
+{
+    c->more = kc__alloc(sizeof *c->more);
+    if (!c->more)
+        return -ENOMEM;
+    c->more->undelivered = opts->undelivered;
+    c->more->arg = opts->arg;
+    kc__tsan_hide(); /* reports may look at it on any thread */
+    if (opts->name)
+        snprintf(c->more->name, sizeof c->more->name, "%s", opts->name);
+    kc__tsan_show();
+    return 0;
+}
+
+int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
+{
+    if (!opts || !out)
+        return -EINVAL;
+    kc_block_t *block = kc__object_get(KC_CHAN_MAGIC);
+    if (!block)
+        return -ENOMEM;
+    kc_chan_t *c = kc_container_of(block, kc_chan_t, block);
+    c->latest = opts->capacity == KC_CHAN_LATEST;
+    int rc = kc__buffer_init(&c->buffer, opts->item_size, c->latest ? 1 : opts->capacity,
+                             opts->capacity == KC_CHAN_UNLIMITED);
+    if (rc == 0 && (opts->undelivered || opts->name))
+        rc = add_more(c, opts);
+    if (rc != 0) {
+        kc__buffer_free(&c->buffer);
+        kc__object_put(block);
+        return rc;
+    }
+    c->plain =
+        !kc__tsan() && !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
+    kc_store_relaxed(&c->refs, 1);
+    *out = c;
+    return 0;
+}
+
+int kc_chan_create(size_t item_size, size_t capacity, kc_chan_t **out)
+{
+    return kc_chan_create_with(&(kc_chan_opts_t){ .item_size = item_size, .capacity = capacity },
+                               out);
+}
+
+void kc__chan_check(const kc_chan_t *c, const char *call)
+{
+    if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
+        kc__object_not_live(call, "channel", "J32", c);
+}
+
+kc_chan_t *kc_chan_retain(kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_retain");
+    kc_add_relaxed(&c->refs, 1);
+    return c;
+}
+
+/* It has a hook for what nobody receives. */
+static bool has_hook(const kc_chan_t *c)
+{
+    return c->more && c->more->undelivered;
+}
+
+/* Nobody has it any more. */
+static void chan_free(kc_chan_t *c)
+{
+    kc_buffer_t *b = &c->buffer;
+
+    if (c->senders || c->receivers)
+        kc__usage("kc_chan_release", "somebody still waits in the channel");
+    while (has_hook(c) && kc__buffer_count(b) > 0) {
+        void *item = kc__buffer_oldest(b);
+        c->more->undelivered(item, c->more->arg);
+        kc__buffer_pop(b, NULL);
+    }
+    kc__buffer_free(b);
+    kc__free(c->more);
+    kc__object_put(&c->block);
+}
+
+void kc_chan_release(kc_chan_t *c)
+{
+    if (!c)
+        return;
+    kc__chan_check(c, "kc_chan_release");
+    kc__tsan_release(c);
+    if (kc_sub_acq_rel(&c->refs, 1) == 1) { /* chan.1 */
+        kc__tsan_acquire(c);
+        chan_free(c);
+    }
+}
+
+size_t kc_chan_len(const kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_len");
+    return kc__buffer_count(&c->buffer);
+}
+
+/* ---- the other side ------------------------------------------------------------------------- */
+
+KC_INLINE kc_turn_t *turn_of(kc_link_t *l)
+{
+    return kc_container_of(l, kc_turn_t, link);
+}
+
+/* The first in a line whose wait can be claimed, claimed and taken out. */
+KC_INLINE kc_turn_t *claim_first(const kc_thread_t *t, kc_link_t **line)
+{
+    while (*line) {
+        kc_turn_t *turn = turn_of(*line);
+        kc__wait_unlink(line, &turn->link);
+        if (kc_likely(turn->only ? kc__wait_claim_own_on(t, turn->wait, turn->index)
+                                 : kc__wait_claim(turn->wait, turn->index))) {
+            turn->rc = 0;
+            return turn;
+        }
+    }
+    return NULL;
+}
+
+/* Somebody waits there, as it looks, who is not self. */
+static bool any_but(kc_link_t *line, const kc_wait_t *self)
+{
+    kc_link_t *l = line;
+
+    if (l)
+        do {
+            kc_wait_t *w = turn_of(l)->wait;
+            if (w != self && kc__wait_open(w))
+                return true;
+            l = l->next;
+        } while (l != line);
+    return false;
+}
+
+bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+{
+    const kc_buffer_t *b = &c->buffer;
+
+    if (c->closed)
+        return true;
+    if (op == KC_SEND)
+        return b->unlimited || c->latest || kc__buffer_room(b) || any_but(c->receivers, self);
+    return kc__buffer_count(b) > 0 || any_but(c->senders, self);
+}
+
+/* ---- one item ------------------------------------------------------------------------------- */
+
+/* A latest one is full: the new item takes the place of the old. */
+static int replace(kc_chan_t *c, const void *item, kc_chunk_t **dropped)
+{
+    kc_buffer_t *b = &c->buffer;
+
+    if (has_hook(c)) {
+        if (!b->spare)
+            return -ENOMEM;
+        *dropped = b->first;
+        b->first = b->last = b->spare;
+        b->spare = NULL;
+    }
+    kc__item_copy(b->first->items, item, b->item_size);
+    return 0;
+}
+
+KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_after_t *after)
+{
+    kc_turn_t *turn;
+
+    if (kc_unlikely(c->closed))
+        return -EPIPE;
+    if (c->receivers && (turn = claim_first(t, &c->receivers)) != NULL) {
+        if (turn->item)
+            kc__item_copy(turn->item, item, c->buffer.item_size);
+        after->woken = turn->wait;
+        return 0;
+    }
+    if (kc__buffer_room(&c->buffer)) {
+        kc__buffer_push(&c->buffer, item);
+        return 0;
+    }
+    if (kc_unlikely(c->latest)) {
+        kc_chunk_t *dropped = NULL; /* so that after may stay in registers */
+        int rc = replace(c, item, &dropped);
+        after->dropped = dropped;
+        return rc;
+    }
+    return c->buffer.unlimited ? -ENOMEM : -EAGAIN;
+}
+
+KC_INLINE int take(const kc_thread_t *t, kc_chan_t *c, void *item, kc_chan_after_t *after)
+{
+    kc_turn_t *turn = NULL;
+
+    if (kc__buffer_count(&c->buffer) > 0) {
+        kc__buffer_pop(&c->buffer, item);
+        if (c->senders && (turn = claim_first(t, &c->senders)) != NULL)
+            kc__buffer_push(&c->buffer, turn->item);
+    } else if (c->senders && (turn = claim_first(t, &c->senders)) != NULL) {
+        if (item)
+            kc__item_copy(item, turn->item, c->buffer.item_size);
+    } else {
+        return c->closed ? -EPIPE : -EAGAIN;
+    }
+    if (turn)
+        after->woken = turn->wait;
+    return 0;
+}
+
+int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
+{
+    const kc_thread_t *t = kc__thread();
+
+    return op == KC_SEND ? put(t, c, item, after) : take(t, c, item, after);
+}
+
+int kc__chan_grow(kc_chan_t *c)
+{
+    kc_chunk_t *chunk = kc__buffer_chunk(&c->buffer);
+
+    if (!chunk)
+        return -ENOMEM;
+    kc__spin_lock(&c->lock);
+    chunk = kc__buffer_give(&c->buffer, chunk);
+    kc__spin_unlock(&c->lock);
+    kc__free(chunk);
+    return 0;
+}
+
+/* The item of a chunk that was replaced. */
+static KC_COLD void drop(kc_chan_t *c, kc_chunk_t *chunk)
+{
+    c->more->undelivered(chunk->items, c->more->arg);
+    kc__spin_lock(&c->lock);
+    chunk = kc__buffer_give(&c->buffer, chunk);
+    kc__spin_unlock(&c->lock);
+    kc__free(chunk);
+}
+
+void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
+{
+    if (after->woken)
+        kc__wait_wake(after->woken);
+    if (kc_unlikely(after->dropped != NULL))
+        drop(c, after->dropped);
+}
+
+/* ---- send, receive -------------------------------------------------------------------------- */
+
+/* With the lock, which is given back, and told if it was: waits until somebody takes or brings the
+ * item. */
+KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
+                            kc_time_t deadline, bool told)
+{
+    kc_wait_t w;
+    kc_turn_t turn;
+
+    turn.wait = &w;
+    turn.item = item;
+    turn.index = turn.rc = 0;
+    turn.only = true;
+    kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
+    kc__wait_link(kc__chan_line(c, op), &turn.link);
+    if (told)
+        kc__spin_unlock(&c->lock);
+    else
+        kc__spin_unlock_untold(&c->lock);
+    int rc = kc__wait_commit_on(t, co, &w, deadline);
+    if (kc_likely(rc == 0))
+        return turn.rc;
+    kc__spin_lock(&c->lock);
+    kc__wait_unlink(kc__chan_line(c, op), &turn.link);
+    kc__spin_unlock(&c->lock);
+    return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
+}
+
+/* The handle that the user gave to one of the four below is none. */
+static KC_COLD int not_a_channel(const kc_chan_t *c, int op, kc_time_t deadline)
+{
+    static const char *const call[2][2] = { { "kc_chan_send", "kc_chan_send_until" },
+                                            { "kc_chan_recv", "kc_chan_recv_until" } };
+
+    if (c)
+        kc__chan_check(c, call[op == KC_RECV][deadline != KC_FOREVER]);
+    return -EINVAL;
+}
+
+/* By the caller on thread t, whose job's coroutine is co; NULL: it has none. */
+KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
+                          kc_time_t deadline)
+{
+    kc_chan_after_t after = { NULL, NULL };
+
+    if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
+        return not_a_channel(c, op, deadline);
+    if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
+        return -EINVAL;
+    int rc = kc__job_may_wait(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
+    for (;;) {
+        kc__spin_lock(&c->lock);
+        rc = op == KC_SEND ? put(t, c, item, &after) : take(t, c, item, &after);
+        if (rc == -EAGAIN)
+            return stand_in_line(t, co, c, op, item, deadline, true);
+        kc__spin_unlock(&c->lock);
+        if (kc_likely(rc == 0))
+            break;
+        if (rc != -ENOMEM || kc__chan_grow(c) != 0)
+            return kc__chan_result(c, rc);
+    }
+    if (op == KC_SEND && c->buffer.slots == 0) { /* the receiver has waited for it */
+        kc__wait_hand_over(t, co, after.woken);
+        return 0;
+    }
+    if (after.woken)
+        kc__wait_wake_on(t, after.woken);
+    if (kc_unlikely(after.dropped != NULL))
+        drop(c, after.dropped);
+    kc__wait_charge(t, co);
+    return 0;
+}
+
+static KC_NOINLINE int transfer_by_thread(kc_thread_t *t, kc_chan_t *c, int op, void *item,
+                                          kc_time_t deadline)
+{
+    return transfer_by(t, NULL, c, op, item, deadline);
+}
+
+KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (kc_unlikely(!co))
+        return transfer_by_thread(t, c, op, item, deadline);
+    return transfer_by(t, co, c, op, item, deadline);
+}
+
+/*
+ * What most sends and receives are, in a few instructions and without a call or a frame: in a job
+ * that is not cancelled, of pointers or numbers, and the lock is free. True: it is locked now.
+ */
+KC_INLINE bool lock_quickly(kc_thread_t *t, kc_chan_t *c, const void *item)
+{
+    const kcoro_t *co = t->current;
+
+    return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
+           kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->credit != 1 &&
+           !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
+}
+
+/* A stream: room or an item is there, and nobody in line. False: nothing was done. */
+KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
+{
+    kc_thread_t *t = kc__thread();
+
+    if (!lock_quickly(t, c, item))
+        return false;
+    kc_buffer_t *b = &c->buffer;
+    size_t count = kc__buffer_count(b);
+    bool done =
+        op == KC_SEND ? !c->receivers && !c->closed && count < b->slots : !c->senders && count > 0;
+    if (kc_likely(done)) {
+        size_t *at = op == KC_SEND ? &b->tail : &b->head;
+        uint64_t *slot = (uint64_t *)(void *)b->first->items + *at;
+        memcpy(op == KC_SEND ? (void *)slot : item, op == KC_SEND ? item : (void *)slot,
+               sizeof *slot);
+        *at = kc__buffer_after(b, *at);
+        kc_store_relaxed(&b->count, op == KC_SEND ? count + 1 : count - 1);
+        t->worker->credit--;
+    }
+    kc__spin_unlock_untold(&c->lock);
+    return done;
+}
+
+/* Apart, so that the quick ways need no frame. */
+static KC_NOINLINE KC_AFTER_SWITCH int send_slowly(kc_chan_t *c, const void *item,
+                                                   kc_time_t deadline)
+{
+    return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline);
+}
+
+static KC_NOINLINE KC_AFTER_SWITCH int recv_slowly(kc_chan_t *c, void *item, kc_time_t deadline)
+{
+    return transfer(c, KC_RECV, item, deadline);
+}
+
+/* The same, with the lock, in a job, and nobody is there to meet. */
+static KC_NOINLINE KC_AFTER_SWITCH int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
+{
+    return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER, false);
+}
+
+static KC_NOINLINE KC_AFTER_SWITCH int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
+{
+    return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER, false);
+}
+
+/* With the lock: the first in a line is of this thread, waits for nothing else, and is claimed now.
+ * NULL: it is another one. */
+KC_INLINE kc_turn_t *claim_quickly(kc_thread_t *t, kc_link_t **line)
+{
+    kc_turn_t *turn = turn_of(*line);
+    kc_wait_t *w = turn->wait;
+
+    if (!turn->only || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+        return NULL;
+    kc__wait_unlink(line, &turn->link);
+    turn->rc = 0;
+    return turn;
+}
+
+/* A meeting, without a buffer: somebody of this thread is there, or the caller waits. */
+KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
+{
+    kc_thread_t *t = kc__thread();
+    kc_link_t **line = kc__chan_line(c, op == KC_SEND ? KC_RECV : KC_SEND);
+    kc_turn_t *turn = NULL;
+
+    if (kc_likely(lock_quickly(t, c, item))) {
+        if (!*line && kc_likely(!c->closed))
+            return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
+        turn = *line ? claim_quickly(t, line) : NULL;
+        if (kc_likely(turn && turn->item))
+            memcpy(op == KC_SEND ? turn->item : item, op == KC_SEND ? item : turn->item,
+                   sizeof(uint64_t));
+        kc__spin_unlock_untold(&c->lock);
+    }
+    if (kc_unlikely(!turn))
+        return op == KC_SEND ? send_slowly(c, item, KC_FOREVER) : recv_slowly(c, item, KC_FOREVER);
+    if (op == KC_SEND) {
+        kc__wait_hand_over(t, t->current, turn->wait);
+    } else {
+        t->worker->credit--;
+        kc__queue_push(&t->worker->ready, &turn->wait->co->block);
+    }
+    return 0;
+}
+
+int kc_chan_send(kc_chan_t *c, const void *item)
+{
+    void *from = (void *)(uintptr_t)item;
+
+    if (c && c->plain && c->buffer.slots == 0)
+        return meet_quickly(c, KC_SEND, from);
+    return c && c->plain && kc_likely(stream_quickly(c, KC_SEND, from))
+               ? 0
+               : send_slowly(c, item, KC_FOREVER);
+}
+
+int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
+{
+    return send_slowly(c, item, deadline);
+}
+
+int kc_chan_recv(kc_chan_t *c, void *item)
+{
+    if (c && c->plain && c->buffer.slots == 0)
+        return meet_quickly(c, KC_RECV, item);
+    return c && c->plain && kc_likely(stream_quickly(c, KC_RECV, item))
+               ? 0
+               : recv_slowly(c, item, KC_FOREVER);
+}
+
+int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline)
+{
+    return recv_slowly(c, item, deadline);
+}
+
+static int try(kc_chan_t *c, int op, void *item, const char *call)
+{
+    kc_chan_after_t after = { NULL, NULL };
+    int rc;
+
+    if (!c)
+        return -EINVAL;
+    kc__chan_check(c, call);
+    if (!kc__chan_item_ok(c, op, item))
+        return -EINVAL;
+    do {
+        kc__spin_lock(&c->lock);
+        rc = kc__chan_try(c, op, item, &after);
+        kc__spin_unlock(&c->lock);
+    } while (rc == -ENOMEM && kc__chan_grow(c) == 0);
+    kc__chan_after(c, &after);
+    return kc__chan_result(c, rc);
+}
+
+int kc_chan_try_send(kc_chan_t *c, const void *item)
+{
+    return try(c, KC_SEND, (void *)(uintptr_t)item, "kc_chan_try_send");
+}
+
+int kc_chan_try_recv(kc_chan_t *c, void *item)
+{
+    return try(c, KC_RECV, item, "kc_chan_try_recv");
+}
+
+/* ---- close ---------------------------------------------------------------------------------- */
+
+/* With the lock: all in a line hear that it is closed. As kc__wait_append. */
+static kc_link_t **turn_away(kc_link_t **line, int cause, kc_link_t **end)
+{
+    const kc_thread_t *t = kc__thread();
+    kc_turn_t *turn;
+
+    while ((turn = claim_first(t, line)) != NULL) {
+        turn->rc = cause;
+        end = kc__wait_append(end, turn->wait);
+    }
+    return end;
+}
+
+static void close_with(kc_chan_t *c, int cause)
+{
+    kc_link_t *claimed = NULL;
+
+    kc__spin_lock(&c->lock);
+    if (!c->closed) { /* else nobody waits there */
+        c->closed = true;
+        c->cause = cause;
+        turn_away(&c->senders, cause, turn_away(&c->receivers, cause, &claimed));
+    }
+    kc__spin_unlock(&c->lock);
+    kc__wait_wake_all(claimed);
+}
+
+void kc_chan_close(kc_chan_t *c)
+{
+    kc__chan_check(c, "kc_chan_close");
+    close_with(c, -EPIPE);
+}
+
+void kc_chan_close_with(kc_chan_t *c, int cause)
+{
+    kc__chan_check(c, "kc_chan_close_with");
+    if (cause >= 0)
+        kc__usage("kc_chan_close_with", "the cause is not negative " KC_RULE("H5"));
+    close_with(c, cause);
+}
+
+int kc_chan_cause(const kc_chan_t *c)
+{
+    if (!c)
+        return -EINVAL;
+    kc__chan_check(c, "kc_chan_cause");
+    kc_spin_t *lock = (kc_spin_t *)(uintptr_t)&c->lock;
+    kc__spin_lock(lock);
+    int cause = c->cause;
+    kc__spin_unlock(lock);
+    return cause;
+}

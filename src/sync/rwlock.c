@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * rwlock.c - many readers, or one writer.
+ *
+ * SHAPE    word   0                      free, and nobody in line
+ *                 readers * ONE_READER   so many read
+ *                 owner | WRITER         one writes
+ *
+ *          unlock of the last --> the first in line, and if that reads, all who read up to the
+ *          next writer. So neither readers nor writers starve.
+ *
+ * RULES    R1 nobody new gets in while somebody stands in line.
+ */
+#include "sync/wait_queue.h"
+
+#include <kcoro/sync.h>
+
+#include <errno.h>
+
+#define WRITER 4ull
+#define ONE_READER 16ull
+
+typedef struct {
+    kc_wait_t wait;
+    uint64_t owner; /* I  who will have it, if it writes */
+} wait_t;
+
+_Static_assert(sizeof(kc_line_t) == offsetof(kc_rwlock_t, name), "it begins with its line");
+
+static kc_line_t *line_of(kc_rwlock_t *l, const char *call)
+{
+    if (kc_unlikely(!l))
+        kc__usage(call, "the lock is NULL");
+    return (kc_line_t *)l;
+}
+
+/* With the lock of the line: lets in whoever may, from the first on. They are claimed, and linked
+ * by next. own: the state, which becomes the new one. */
+static kc_link_t *let_in(kc_line_t *l, uint64_t *own)
+{
+    kc_link_t *in = NULL, **end = &in;
+
+    while (l->first && !(*own & WRITER)) {
+        kc_wait_t *w = kc__wait_of(l->first);
+        bool writes = w->kind == KC_WAIT_WRITE;
+        if (writes && *own > 0)
+            break;
+        kc__wait_unlink(&l->first, &w->link);
+        if (!kc__wait_claim_own(w, 0))
+            continue;
+        *own = writes ? kc_container_of(w, wait_t, wait)->owner | WRITER : *own + ONE_READER;
+        end = kc__wait_append(end, w);
+    }
+    return in;
+}
+
+static void unlock_and_wake(kc_line_t *l, uint64_t own)
+{
+    kc_link_t *in = let_in(l, &own);
+
+    kc__line_unlock(l, own);
+    kc__wait_wake_all(in);
+}
+
+/* The caller has it to write. */
+static bool writes(uint64_t word, uint64_t self)
+{
+    return (word & WRITER) && (word & ~KC_OWNER_BITS) == self;
+}
+
+/* Takes it in one step, if it is free for this. */
+static bool try(kc_line_t *l, bool write, uint64_t self)
+{
+    uint64_t seen = kc__line_settled(l);
+
+    while (write ? seen == 0 : !(seen & (KC_LINE_WAITS | WRITER))) {
+        if (kc__line_step(l, &seen, write ? self | WRITER : seen + ONE_READER))
+            return true;
+        seen = kc__line_settled(l);
+    }
+    return false;
+}
+
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_line_t *l, wait_t *w, kc_time_t deadline)
+{
+    bool write = w->wait.kind == KC_WAIT_WRITE;
+    uint64_t own = kc__line_lock(l);
+
+    if (writes(own, w->owner)) {
+        kc__line_unlock(l, own);
+        return -EDEADLK;
+    }
+    if (!l->first && (write ? own == 0 : !(own & WRITER))) {
+        kc__line_unlock(l, write ? w->owner | WRITER : own + ONE_READER);
+        return 0;
+    }
+    int rc = kc__line_wait(l, own, &w->wait, deadline);
+    if (rc != 0)
+        unlock_and_wake(l, kc__line_leave(l, &w->wait)); /* those behind it may be free to go */
+    return rc;
+}
+
+static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
+{
+    kc_line_t *l = (kc_line_t *)lock;
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+    uint64_t self = kc__owner_self(t, co);
+
+    if (kc_unlikely(!lock))
+        return -EINVAL;
+    int rc = kc__job_may_wait(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
+    kc_wait_kind_t kind = write ? KC_WAIT_WRITE : KC_WAIT_READ;
+    if (kc_likely(try(l, write, self))) {
+        kc__owner_counts(co, 1, kind, l);
+        return 0;
+    }
+    wait_t w;
+    w.owner = self;
+    kc__wait_begin_on(t, co, &w.wait, kind, lock);
+    rc = wait_for(l, &w, deadline);
+    if (rc != 0)
+        return kc__line_gave_up(&w.wait, rc);
+    kc__owner_counts(co, 1, kind, l);
+    return 0;
+}
+
+static bool trylock(kc_line_t *l, bool write)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (!try(l, write, kc__owner_self(t, co)))
+        return false;
+    kc__owner_counts(co, 1, write ? KC_WAIT_WRITE : KC_WAIT_READ, l);
+    return true;
+}
+
+int kc_rwlock_rdlock(kc_rwlock_t *l)
+{
+    return lock(l, false, KC_FOREVER);
+}
+
+int kc_rwlock_rdlock_until(kc_rwlock_t *l, kc_time_t deadline)
+{
+    return lock(l, false, deadline);
+}
+
+int kc_rwlock_wrlock(kc_rwlock_t *l)
+{
+    return lock(l, true, KC_FOREVER);
+}
+
+int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline)
+{
+    return lock(l, true, deadline);
+}
+
+bool kc_rwlock_tryrdlock(kc_rwlock_t *l)
+{
+    return trylock(line_of(l, "kc_rwlock_tryrdlock"), false);
+}
+
+bool kc_rwlock_trywrlock(kc_rwlock_t *l)
+{
+    return trylock(line_of(l, "kc_rwlock_trywrlock"), true);
+}
+
+void kc_rwlock_rdunlock(kc_rwlock_t *lock)
+{
+    kc_line_t *l = line_of(lock, "kc_rwlock_rdunlock");
+    kcoro_t *co = kc__task_coroutine(kc__thread()->current);
+    uint64_t seen = kc__line_settled(l);
+
+    if (kc_unlikely(co && kc__held_count(&kc__job_own(co)->task) == 0))
+        kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read " KC_RULE("Y3"));
+    for (;;) {
+        if ((seen & WRITER) || seen < ONE_READER)
+            kc__usage("kc_rwlock_rdunlock", "nobody has it to read " KC_RULE("Y3"));
+        if ((seen & KC_LINE_WAITS) && seen < 2 * ONE_READER) {
+            unlock_and_wake(l, kc__line_lock(l) - ONE_READER);
+            break;
+        }
+        if (kc__line_step(l, &seen, seen - ONE_READER))
+            break;
+        seen = kc__line_settled(l);
+    }
+    kc__owner_counts(co, -1, KC_WAIT_READ, l);
+}
+
+void kc_rwlock_wrunlock(kc_rwlock_t *lock)
+{
+    kc_line_t *l = line_of(lock, "kc_rwlock_wrunlock");
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+    uint64_t self = kc__owner_self(t, co), seen = self | WRITER;
+
+    if (kc_unlikely(!writes(kc_load_relaxed(&l->word), self)))
+        kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write " KC_RULE("Y3"));
+    if (kc_likely(kc__line_step(l, &seen, 0))) {
+        kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+        return;
+    }
+    kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+    kc__line_lock(l);
+    unlock_and_wake(l, 0);
+}
+
+uint64_t kc__rwlock_writer(const void *lock)
+{
+    uint64_t word = kc__line_look(lock);
+
+    return word & WRITER ? word & ~KC_OWNER_BITS : 0;
+}
+
+uint64_t kc__rwlock_readers(const void *lock)
+{
+    uint64_t word = kc__line_look(lock);
+
+    return word & WRITER ? 0 : word / ONE_READER;
+}
