@@ -20,10 +20,22 @@
  *                  word                                    has set: else a failure would be taken
  *                                                          for a 0
  */
+#include "job/body.h"
+
 #include "base/os.h"
+#include "job/cancel.h"
 #include "job/cycle.h"
+#include "job/deadlock.h"
+#include "job/describe.h"
+#include "job/grace.h"
 #include "job/held.h"
 #include "job/job.h"
+#include "job/root.h"
+#include "job/scope.h"
+#include "job/suspend.h"
+#include "job/timeout.h"
+#include "sched/inbox.h"
+#include "sched/worker.h"
 #include "signal/handler.h"
 
 #include <errno.h>

@@ -39,9 +39,18 @@
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
  *             but for its cleanups.
  */
+#include "job/cancel.h"
+
+#include "job/body.h"
+#include "job/failure.h"
+#include "job/grace.h"
 #include "job/held.h"
 #include "job/job.h"
+#include "job/job_signal.h"
+#include "job/launch.h"
 #include "job/max_running.h"
+#include "sched/inbox.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 

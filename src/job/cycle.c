@@ -54,7 +54,10 @@
 
 #include "base/lock.h"
 #include "coro/backtrace.h"
+#include "job/body.h"
+#include "job/cancel.h"
 #include "job/describe.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 

@@ -6,9 +6,14 @@
  *          it may be read. Jobs that wait for each other in a cycle have been found before
  *          (cycle.c).
  */
+#include "job/deadlock.h"
+
 #include "base/os.h"
 #include "coro/backtrace.h"
+#include "job/describe.h"
+#include "job/failure.h"
 #include "job/held.h"
+#include "job/root.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,7 +11,10 @@
  *          A message is text that a body has attached to its own job. Of a scope that fails by
  *          itself it is a copy, as the body may go on to say other things.
  */
+#include "job/failure.h"
+
 #include "base/os.h"
+#include "job/cancel.h"
 #include "job/job.h"
 #include "signal/handler.h"
 

@@ -17,7 +17,12 @@
  * WHY NOT  A clock for each child: memory and a timer for every launch. The smallest grace in each
  *          job: there is no room in its block.
  */
+#include "job/grace.h"
+
+#include "job/cancel.h"
 #include "job/job.h"
+#include "job/root.h"
+#include "job/timeout.h"
 
 #include <errno.h>
 

@@ -11,6 +11,7 @@
 #include "job/held.h"
 
 #include "base/lock.h"
+#include "job/describe.h"
 
 enum { BUCKETS = 512 };
 

@@ -51,9 +51,20 @@
 
 #include "base/lock.h"
 #include "base/os.h"
+#include "job/body.h"
+#include "job/cancel.h"
 #include "job/cycle.h"
-#include "job/root.h"
+#include "job/failure.h"
+#include "job/job_signal.h"
+#include "job/launch.h"
+#include "job/locals.h"
 #include "job/max_running.h"
+#include "job/payload.h"
+#include "job/root.h"
+#include "job/timeout.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 #include <string.h>

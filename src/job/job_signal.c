@@ -16,8 +16,12 @@
  *                          bits     another slot there, for all but TERMINATE, chained to the job's
  *                                   own signal
  */
+#include "job/job_signal.h"
+
 #include "base/os.h"
+#include "job/cancel.h"
 #include "job/job.h"
+#include "job/launch.h"
 #include "signal/handler.h"
 #include "signal/signal.h"
 

@@ -7,8 +7,13 @@
  * ORDER    id      site        operation     pairs with  carries
  *          join.1  look: word  load_acquire  word.2      outcome and payload: D1
  */
+#include "job/join.h"
+
 #include "coro/object.h"
+#include "job/body.h"
 #include "job/job.h"
+#include "job/launch.h"
+#include "job/payload.h"
 
 #include <errno.h>
 

@@ -20,7 +20,9 @@
  */
 #include "base/lock.h"
 #include "base/os.h"
+#include "job/body.h"
 #include "job/job.h"
+#include "job/join.h"
 
 #include <errno.h>
 

@@ -9,8 +9,19 @@
  *          launch.1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for
  *                                                    ever)
  */
+#include "job/launch.h"
+
 #include "coro/object.h"
+#include "job/cancel.h"
+#include "job/grace.h"
+#include "job/job_signal.h"
+#include "job/locals.h"
 #include "job/root.h"
+#include "job/timeout.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/lack.h"
+#include "sched/worker.h"
 #include "signal/handler.h"
 
 #include <errno.h>

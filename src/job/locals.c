@@ -10,6 +10,8 @@
  * ORDER    id        site  operation    pairs with  carries
  *          locals.1  refs  sub_acq_rel  locals.1    all uses before the free
  */
+#include "job/locals.h"
+
 #include "base/os.h"
 #include "job/job.h"
 

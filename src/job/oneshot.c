@@ -9,6 +9,7 @@
  */
 #include "job/handle.h"
 #include "job/job.h"
+#include "job/launch.h"
 
 #include <errno.h>
 

@@ -12,7 +12,11 @@
  * ORDER    taken is relaxed: whoever has taken the value gives its handle up afterwards (job.4),
  *          and who frees the block comes after all of them.
  */
+#include "job/payload.h"
+
+#include "job/body.h"
 #include "job/job.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 

@@ -21,6 +21,11 @@
 #include "job/root.h"
 
 #include "base/os.h"
+#include "job/body.h"
+#include "job/cancel.h"
+#include "job/grace.h"
+#include "job/launch.h"
+#include "sched/inbox.h"
 
 #include <errno.h>
 #include <string.h>

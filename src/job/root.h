@@ -29,6 +29,37 @@
 
 #include "job/job.h"
 
+/* The root for what the caller brings to s. detached: for jobs that kc_run does not wait for. */
+kc_job_t *kc__root_for(kc_sched_t *s, bool detached);
+
+/* All roots of s: those that kc_run waits for come first, each thread's, main's last. */
+int kc__roots_count(const kc_sched_t *s);
+kc_job_t *kc__root_at(kc_sched_t *s, int i);
+
+/* Calls visit for each job of s, parents first and of children the oldest first. Only where nothing
+ * in s runs; it may cancel j, which is held meanwhile. */
+void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *arg);
+
+/* j, whose parent is in another scheduler, is in the tree, and held, as is main's root for it; it
+ * has ended. */
+void kc__guest_comes(kc_job_t *j);
+void kc__guest_goes(kc_job_t *j);
+
+/* As kc_task_host (sched.h) says. */
+int kc__roots_open(kc_sched_t *s);
+void kc__roots_close(kc_sched_t *s);
+void kc__roots_shut(kc_sched_t *s);
+void kc__roots_over(kc_sched_t *s); /* the grace of all that is shut is over */
+bool kc__roots_idle(kc_sched_t *s);
+bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen);
+bool kc__roots_end_shields(kc_sched_t *s);
+kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
+                          const struct kc_task_more *more);
+void kc__roots_go(kc_task_t *task);
+void kc__roots_drop(kc_task_t *task);
+
+/* ---- are they empty? ------------------------------------------------------------------------ */
+
 /* Under the lock of a root: its count is about to grow. */
 KC_INLINE void kc__root_arrive(kc_job_t *root)
 {

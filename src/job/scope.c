@@ -7,7 +7,13 @@
  *          tree like any other. The coroutine's list of cleanups has a mark for it: that tells
  *          which cleanups are the scope's, and ends it when the body is unwound.
  */
+#include "job/scope.h"
+
+#include "job/body.h"
+#include "job/failure.h"
+#include "job/grace.h"
 #include "job/job.h"
+#include "job/launch.h"
 
 #include <errno.h>
 

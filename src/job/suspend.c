@@ -37,8 +37,12 @@
  *          The body is resumed to call `cancelled` on its own stack: then the wait has to begin
  *          anew, while kc_wake comes.
  */
+#include "job/suspend.h"
+
+#include "job/body.h"
 #include "job/handle.h"
 #include "job/job.h"
+#include "sched/worker.h"
 #include "signal/handler.h"
 
 #include <errno.h>

@@ -27,8 +27,13 @@
  *          timeout.5  arm: word    load_acquire   word.1      the thread of a body that has started
  *          timeout.6  arm: worker  load_acquire   wait.4      (the word alone)
  */
+#include "job/timeout.h"
+
 #include "base/os.h"
+#include "job/cancel.h"
 #include "job/job.h"
+#include "sched/inbox.h"
+#include "sched/worker.h"
 
 enum { NEW, ARMING, SENT, ARMED, RINGING, OVER };
 

@@ -31,7 +31,15 @@
 #include "job/wait.h"
 
 #include "base/os.h"
+#include "job/body.h"
+#include "job/grace.h"
 #include "job/job.h"
+#include "job/join.h"
+#include "job/suspend.h"
+#include "job/timeout.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/worker.h"
 #include "signal/handler.h"
 
 #include <kcoro/timer.h>

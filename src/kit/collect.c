@@ -21,7 +21,13 @@
  *                                                                  word.3)
  */
 #include "base/os.h"
+#include "job/body.h"
+#include "job/cancel.h"
 #include "job/job.h"
+#include "job/launch.h"
+#include "job/locals.h"
+#include "job/payload.h"
+#include "job/scope.h"
 
 #include <kcoro/collect.h>
 

@@ -17,8 +17,14 @@
  *          finds something calls the next one, if there is more.
  */
 #define _GNU_SOURCE
+#include "sched/idle.h"
+
 #include "base/os.h"
+#include "sched/inbox.h"
+#include "sched/lack.h"
 #include "sched/sched.h"
+#include "sched/spread.h"
+#include "sched/worker.h"
 
 enum {
     SPINS = 200,

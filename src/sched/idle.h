@@ -36,6 +36,9 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/block.h"
+
+#include <kcoro/sched.h>
 
 enum { KC_IDLE_MEMBERS = 48 };
 #define KC_IDLE_SEARCHER ((uint64_t)1 << KC_IDLE_MEMBERS)
@@ -129,5 +132,32 @@ KC_INLINE bool kc__idle_found(kc_idle_t *idle)
     kc_fence_seq_cst(); /* idle.4 */
     return seen >> KC_IDLE_MEMBERS == 1;
 }
+
+typedef struct kc_worker kc_worker_t;
+
+/* ---- idle.c: what a thread does that has nothing to do ---------------------------------------- */
+
+/* Looks for what any worker may do. True: it is in this worker's own queues now. */
+bool kc__worker_search(kc_worker_t *w);
+
+/* It will run something, or stop: no longer counts as one that searches. */
+void kc__worker_stop_searching(kc_worker_t *w);
+
+/* Sleeps until there is something to do, at most until `until`. */
+void kc__worker_sleep(kc_worker_t *w, kc_time_t until);
+
+/* Makes sure that somebody looks after what was put into a queue. */
+void kc__worker_wake(kc_worker_t *w);
+void kc__sched_wake_any(kc_sched_t *s);
+
+/* Main, if it sleeps in a pump and takes what any worker may do, looks once more. */
+void kc__sched_look_again(kc_sched_t *s);
+
+/* Gives a little of the memory back that a burst has left: stacks, blocks, its deque's. Its own
+ * thread. False: there is nothing for now. */
+bool kc__worker_cool(kc_worker_t *w, kc_cool_t when);
+
+/* When that is to be done next, on kc__os_now's clock; INT64_MAX: there is nothing. */
+int64_t kc__worker_cool_at(void);
 
 #endif

@@ -19,8 +19,14 @@
  *                                                     of offers
  *          inbox.2  taken  store_release  inbox.1
  */
+#include "sched/inbox.h"
+
 #include "base/os.h"
+#include "sched/idle.h"
 #include "sched/sched.h"
+#include "sched/spread.h"
+#include "sched/token.h"
+#include "sched/worker.h"
 
 enum {
     STALL = 100,          /* ms: no turn takes longer, but in programs that stall their thread */

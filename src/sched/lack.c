@@ -30,8 +30,13 @@
  *          some that only had to wait for their turn.
  *          Fail when no coroutine of the process has a stack: memory comes from elsewhere too.
  */
+#include "sched/lack.h"
+
 #include "base/os.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
 #include "sched/sched.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 

@@ -21,9 +21,16 @@
  *          sched.7  pump: done        load_acquire   wait.2      the result of what is waited for
  */
 #define _GNU_SOURCE
+#include "sched/sched.h"
+
 #include "base/os.h"
 #include "coro/switch.h"
-#include "sched/sched.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/lack.h"
+#include "sched/spread.h"
+#include "sched/token.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 #include <string.h>

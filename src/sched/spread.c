@@ -31,8 +31,13 @@
  *          computes. A comparison with all workers: each start would read a line of each of them.
  */
 #define _GNU_SOURCE
+#include "sched/spread.h"
+
 #include "base/os.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
 #include "sched/sched.h"
+#include "sched/worker.h"
 
 enum {
     COMPARED = 10,       /* threads that are looked at for one with a smaller load             */

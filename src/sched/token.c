@@ -39,9 +39,14 @@
  *          token.5  cancel, close:  sub_acq_rel,  itself      the message; close would leave it
  *                   cancelling      load_acquire              unread. And what dispose has done
  */
+#include "sched/token.h"
+
 #include "base/os.h"
 #include "coro/object.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
 #include "sched/sched.h"
+#include "sched/worker.h"
 
 #include <kcoro/timer.h>
 

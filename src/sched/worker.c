@@ -36,8 +36,14 @@
  *             worker is another one.
  */
 #define _GNU_SOURCE
+#include "sched/worker.h"
+
 #include "base/os.h"
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/lack.h"
 #include "sched/sched.h"
+#include "sched/spread.h"
 
 #include <errno.h>
 

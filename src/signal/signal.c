@@ -37,6 +37,7 @@
  * WHY NOT  Waiting for the other emit instead of merging: it may run a handler that waits for one
  *          of ours. A room for visits without limit: it would have to be allocated.
  */
+#include "signal/handler.h"
 #include "signal/slot.h"
 
 enum { DEPTH = 8, SLOTS_AT_ONCE = 64 };

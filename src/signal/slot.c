@@ -15,6 +15,7 @@
 #include "signal/slot.h"
 
 #include "base/os.h"
+#include "signal/handler.h"
 
 #include <errno.h>
 

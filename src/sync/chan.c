@@ -31,6 +31,7 @@
 #include "sync/chan.h"
 
 #include "base/os.h"
+#include "job/body.h"
 
 #include <errno.h>
 #include <stdio.h>

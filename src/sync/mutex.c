@@ -13,6 +13,8 @@
  * WHY NOT  Let a running coroutine take it before the woken one has got up: that is faster when
  *          many threads want it all the time, and lets one of them starve (Y1).
  */
+#include "job/body.h"
+#include "job/held.h"
 #include "sync/wait_queue.h"
 
 #include <kcoro/sync.h>

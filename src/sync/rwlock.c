@@ -11,6 +11,8 @@
  *
  * RULES    R1 nobody new gets in while somebody stands in line.
  */
+#include "job/body.h"
+#include "job/held.h"
 #include "sync/wait_queue.h"
 
 #include <kcoro/sync.h>

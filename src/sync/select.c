@@ -42,9 +42,10 @@
  *          Begin anywhere and go on in the order of the cases: of two that are ready the one behind
  *          many that are not is chosen nearly always.
  */
-#include "sync/chan.h"
-
 #include "base/os.h"
+#include "job/body.h"
+#include "sched/worker.h"
+#include "sync/chan.h"
 
 #include <errno.h>
 #include <limits.h>

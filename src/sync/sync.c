@@ -10,6 +10,8 @@
  *          once        0 --> owner | RUNS --> DONE
  *          barrier     who have come * ONE
  */
+#include "job/body.h"
+#include "job/cancel.h"
 #include "sync/wait_queue.h"
 
 #include <kcoro/sync.h>

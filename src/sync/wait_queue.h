@@ -35,6 +35,7 @@
 #define KC_SYNC_WAIT_QUEUE_H
 
 #include "base/lock.h"
+#include "job/body.h"
 #include "job/held.h"
 #include "job/job.h"
 #include "job/wait.h"

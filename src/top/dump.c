@@ -28,6 +28,8 @@
  */
 #define _GNU_SOURCE
 #include "coro/backtrace.h"
+#include "job/describe.h"
+#include "job/failure.h"
 #include "job/held.h"
 #include "top/tree.h"
 

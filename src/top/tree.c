@@ -17,6 +17,8 @@
  */
 #include "top/tree.h"
 
+#include "job/root.h"
+
 #include <kcoro/trace.h>
 
 #include <errno.h>

@@ -38,7 +38,7 @@
 #define KC_MODEL_WAITS
 #include "harness.h"
 #include "model_case.h"
-#include "sched/sched.h"
+#include "sched/worker.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * job_model_world.c - what the models of jobs are made of: the sources, and what they call.
  *
- * WHAT     A part of job_model.c, cancel_model.c and news_model.c, which include it. The sources
+ * WHAT     A part of job_model.c, cancel_model.c and job_signal_model.c, which include it. The sources
  *          are included too, so that a pause in one of their loops can be model_spin.
  *
  * ORDER    id                 site         operation      pairs with         carries

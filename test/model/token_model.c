@@ -49,7 +49,9 @@
 #include "base/os.h"
 #include "harness.h"
 #include "model_case.h"
-#include "sched/sched.h"
+#include "sched/inbox.h"
+#include "sched/token.h"
+#include "sched/worker.h"
 
 #include <kcoro/timer.h>
 

@@ -3,6 +3,7 @@
  * job_thread_test.c - jobs and plain threads, and the end of a scheduler: joins that block or pump,
  * launches and cancels from anywhere, destroy with everything open (J6, J14, J18, J24, S9, S10).
  */
+#include "job/root.h"
 #include "job_kit.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  */
 #include "base/os.h"
 #include "job_kit.h"
+#include "sched/lack.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

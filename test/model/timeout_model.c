@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * clock_model.c - src/job/timeout.c under the model checker: a deadline that follows its body.
+ * timeout_model.c - src/job/timeout.c under the model checker: a deadline that follows its body.
  *
  * WHAT     The clock is the real code. Around it stand two threads with inboxes, a set of timers
  *          for each that only its thread may touch, and a job that is gone as soon as its end has
@@ -15,7 +15,7 @@
  *                    may be over in this moment
  *
  * ORDER    id             site   operation                    pairs with     carries
- *          clock_model.1  ended  store_release, load_acquire  clock_model.1  what was sent before
+ *          timeout_model.1  ended  store_release, load_acquire  timeout_model.1  what was sent before
  *                                                                            the end
  *
  *          timeout.1 to timeout.6.
@@ -177,12 +177,12 @@ static void end_job(void)
     kc__clock_drop(clock);
     send_late();
     model_write(&s.alive, 0);
-    kc_store_release(&s.ended, 1); /* clock_model.1 */
+    kc_store_release(&s.ended, 1); /* timeout_model.1 */
 }
 
 static void read_last(void)
 {
-    model_wait_until(kc_load_acquire(&s.ended)); /* clock_model.1 */
+    model_wait_until(kc_load_acquire(&s.ended)); /* timeout_model.1 */
     read_inbox();
 }
 
@@ -203,7 +203,7 @@ static void ends_and_reads(int i)
 static void hops(int i)
 {
     (void)i;
-    kc_store_release(&s.job.task.worker, &worker[1]); /* clock_model.1 */
+    kc_store_release(&s.job.task.worker, &worker[1]); /* timeout_model.1 */
     kc__clock_hop(s.ext.timeout);
     end_job();
     read_inbox();

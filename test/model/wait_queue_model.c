@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_model.c - src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c under the model checker.
+ * wait_queue_model.c - src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c under the model checker.
  *
  * WHAT     Locks and meeting points are the real code, included as it is, so that a pause in a loop
  *          can be model_spin. Waits are the model's own: a word that one claims, and a thread that
@@ -28,12 +28,12 @@
  *          writer   one reads; one waits to write, for a time, another one to read behind it
  *          barrier  two meet at a barrier, each for a time
  *
- * ORDER    wait_queue.1 to wait_queue.4, the rest in line_model_world.c.
+ * ORDER    wait_queue.1 to wait_queue.4, the rest in wait_queue_model_world.c.
  *
  * CONTROLS Ids are weakened, and wrong ways stand in for the right ones; the models must fail then.
  *          MODEL_TRACE=1 shows how.
  */
-#include "line_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
+#include "wait_queue_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 
 /* ---- the threads of the models: mutex and condition ----------------------------------------- */
 

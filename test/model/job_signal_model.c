@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * news_model.c - two windows of a few instructions in cancel.c, job_signal.c and join.c: what gets lost.
+ * job_signal_model.c - two windows of a few instructions in cancel.c, job_signal.c and join.c: what gets lost.
  *
  * WHAT     The world is that of job_model.c, with the real job_signal.c and join.c. A signal is only what
  *          it was told; the wait of who joins ends as in wait.c, by the end or by a notice.
@@ -14,8 +14,8 @@
  *
  * ORDER    word.1 to word.3, job.5, cancel.1 to cancel.3; and of the signal's state
  *          id            site           operation      pairs with    carries; what breaks if weaker
- *          news_model.1  preset: state  store_release  news_model.2  as signal.1
- *          news_model.2  looks: state   load_acquire   news_model.1  as signal.2
+ *          job_signal_model.1  preset: state  store_release  job_signal_model.2  as signal.1
+ *          job_signal_model.2  looks: state   load_acquire   job_signal_model.1  as signal.2
  *
  * CONTROLS As in job_model.c; the others stand in for what the sources once did.
  */
@@ -118,7 +118,7 @@ kc_sigset_t kc__signal_preset(kc_signal_t *of, kc_sigset_t bits)
     model_assert(of && bits == KC_SIG_TERMINATE);
     told_so++;
     if (!sets_late)
-        kc_store_release(&state, bits); /* news_model.1 */
+        kc_store_release(&state, bits); /* job_signal_model.1 */
     return bits & ~before;
 }
 
@@ -126,7 +126,7 @@ void kc__signal_tell(kc_signal_t *of, kc_sigset_t bits)
 {
     model_assert(of && bits == KC_SIG_TERMINATE);
     if (sets_late)
-        kc_store_release(&state, bits); /* news_model.1 */
+        kc_store_release(&state, bits); /* job_signal_model.1 */
     heard++;
     model_assert(heard == 1);
 }
@@ -231,7 +231,7 @@ static void looks(int job)
     kc_job_t *j = &s.job[job];
 
     if (kc_job_reason(j) != 0 || kc_job_state(j) == KC_JOB_CANCELLING)
-        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* news_model.2 */
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* job_signal_model.2 */
 }
 
 /* The body, which is the job's own thread. */
@@ -239,7 +239,7 @@ static void asks(int job)
 {
     model_assert(kc__job_current() == &s.job[job]);
     if (kc_cancelled())
-        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* news_model.2 */
+        model_assert(kc_load_acquire(&state) & KC_SIG_TERMINATE); /* job_signal_model.2 */
 }
 
 static void cancels_itself(int job)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stuck_test.c - S11: nothing can go on any more, and the report says who waits for what.
+ * deadlock_test.c - S11: nothing can go on any more, and the report says who waits for what.
  */
+#include "job/root.h"
 #include "job/job.h"
 #include "harness.h"
 #include "report_kit.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * line_model_world.c - what line_model.c is made of: src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c,
+ * wait_queue_model_world.c - what wait_queue_model.c is made of: src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c,
  * and what they call.
  *
- * WHAT     A part of line_model.c, which includes it. The sources are included too, so that a pause
+ * WHAT     A part of wait_queue_model.c, which includes it. The sources are included too, so that a pause
  *          in one of their loops can be model_spin.
  *
  * ORDER    id                  site         operation      pairs with          carries
- *          line_model_world.1  claim: word  cas_acq_rel    line_model_world.1  as wait.1
- *          line_model_world.2  wake: word   store_release  line_model_world.3  as wait.2
- *          line_model_world.3  wait: word   load_acquire   line_model_world.2  as wait.3
+ *          wait_queue_model_world.1  claim: word  cas_acq_rel    wait_queue_model_world.1  as wait.1
+ *          wait_queue_model_world.2  wake: word   store_release  wait_queue_model_world.3  as wait.2
+ *          wait_queue_model_world.3  wait: word   load_acquire   wait_queue_model_world.2  as wait.3
  */
 #include "job/job.h"
 #include "harness.h"
@@ -108,7 +108,7 @@ bool kc__wait_claim_own(kc_wait_t *w, int rc)
     struct state *state = state_of(w);
     uint32_t waits = 0;
 
-    if (!kc_cas_acq_rel(&state->word, &waits, 1)) /* line_model_world.1 */
+    if (!kc_cas_acq_rel(&state->word, &waits, 1)) /* wait_queue_model_world.1 */
         return false;
     model_write(&state->rc, rc);
     return true;
@@ -116,7 +116,7 @@ bool kc__wait_claim_own(kc_wait_t *w, int rc)
 
 void kc__wait_wake(kc_wait_t *w)
 {
-    kc_store_release(&state_of(w)->word, KC_DONE); /* line_model_world.2 */
+    kc_store_release(&state_of(w)->word, KC_DONE); /* wait_queue_model_world.2 */
 }
 
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
@@ -125,7 +125,7 @@ int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 
     if (deadline == NOW && kc__wait_claim_own(w, -ETIMEDOUT))
         return -ETIMEDOUT;
-    model_wait_until(kc_load_acquire(&state->word) == KC_DONE); /* line_model_world.3 */
+    model_wait_until(kc_load_acquire(&state->word) == KC_DONE); /* wait_queue_model_world.3 */
     return model_read(&state->rc);
 }
 

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cancel.h - how a job is asked to end, and how that reaches its body and its children.
+ */
+#ifndef KC_JOB_CANCEL_H
+#define KC_JOB_CANCEL_H
+
+#include "job/job.h"
+
+typedef enum {
+    KC_BY_USER,
+    KC_BY_PARENT,
+    KC_BY_CHILD,    /* which has failed                           */
+    KC_BY_BODY,     /* which has failed, or says it was cancelled */
+    KC_BY_CLOCK,    /* its timeout                                */
+    KC_BY_GRACE,    /* the time for shields is over, its own and all below */
+    KC_BY_SHUTDOWN, /* the scheduler ends                        */
+    KC_BY_REQUEST,  /* as KC_BY_USER, and counted: kc_job_cancel */
+    KC_BY_OWN_GRACE /* as KC_BY_GRACE, by its own clock          */
+} kc_cancel_by_t;
+
+/* Asks j to end. True: this call moved it out of ACTIVE. */
+bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by);
+
+/* A child of j has failed, or, if that is NULL, its body: j ends FAILED, and its children are
+ * cancelled. */
+void kc__job_fail(kc_job_t *j, int code, kc_job_t *child);
+
+/* The same, and its body goes on. True: j had not failed before, and was not cancelled. */
+bool kc__job_fail_running(kc_job_t *j, int code);
+
+/* What a cancel says to the children of j: a timeout is its owner's alone (J5). Under its lock. */
+int kc__job_reason_below(const kc_job_t *j);
+
+/* Under the lock of j: how a child is marked that has been told of all there is to be told now. */
+KC_INLINE uint64_t kc__job_told_mark(kc_job_t *j)
+{
+    bool ends = kc_load_relaxed(&kc__job_sched(j)->shutting);
+    bool late = kc__job_word(j) & KC_WORD_OVER_BELOW;
+
+    return KC_WORD_WALKED | (ends ? KC_WORD_SHUT : 0) | (late ? KC_WORD_LATE : 0);
+}
+
+/* The same, and what the word of one is that is cancelled with it, at once and without a shield. */
+KC_INLINE uint64_t kc__job_born_mark(kc_job_t *j)
+{
+    uint64_t told = kc__job_told_mark(j);
+    uint64_t over = told & KC_WORD_LATE ? KC_WORD_GRACE_OVER | KC_WORD_OVER_BELOW : 0;
+
+    return KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | told | over;
+}
+
+/* Tells the children that do not know yet. */
+void kc__job_walk(kc_job_t *top);
+
+/* A message of kc__job_cancel has come to the thread of j's body. */
+void kc__job_notice(kc_job_t *j);
+
+/* One less in the count, from any thread. If it is the last, j ends on a thread of its scheduler:
+ * those who hear of that may be the user's code. */
+void kc__job_release_there(kc_job_t *j);
+
+/* Shields for what runs at the end: whatever the state is. */
+void kc__job_shield(kc_job_t *j);
+void kc__job_unshield(kc_job_t *j);
+
+/* The caller, j's body, waits until it alone is left in the count. */
+void kc__job_drain_children(kc_job_t *j);
+
+/* The same, but once: false: it is; true: it was, and may have got others since. */
+bool kc__job_drain_once(kc_job_t *j);
+
+KC_INLINE void kc__job_drain(kc_job_t *j)
+{
+    if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1 || kc__tsan())
+        kc__job_drain_children(j);
+}
+
+#endif

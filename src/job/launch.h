@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * launch.h - options, places and promises: how a job comes into the tree.
+ */
+#ifndef KC_JOB_LAUNCH_H
+#define KC_JOB_LAUNCH_H
+
+#include "job/job.h"
+
+/* What the options of launches and scopes have in common, into an extension made for it. */
+struct kc_job_wishes {
+    const char *name;
+    size_t stack;
+    kc_time_t timeout, grace;
+    uint32_t max_running;
+    void (*dispose)(void *arg);
+    kc_signal_t *signal;
+};
+
+/* What these options ask for. */
+KC_INLINE struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
+{
+    return (struct kc_job_wishes){
+        .name = o->name,
+        .stack = o->stack,
+        .timeout = o->timeout,
+        .grace = o->grace,
+        .dispose = o->dispose,
+        .signal = o->signal,
+    };
+}
+
+/* True: the job needs an extension. */
+bool kc__wishes_any(const struct kc_job_wishes *wishes);
+
+/* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
+int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* In the tree: the clock runs, the outside signal reaches it. */
+void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+
+/* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
+int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
+
+/* Where a job of s with these options is to start: 0, or -EINVAL: there is no such place. */
+int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where);
+
+/* Queues j, which is in the tree, or with KC_JOB_NOW starts it here; or it waits for its turn. */
+void kc__launch_start(kc_job_t *j);
+
+/* A promise that other jobs of the current one keep: it does not count as held from outside. */
+int kc__promise_of_ours(kc_deferred_t **out);
+
+/* One that a resolver holds too: with one reference more. */
+int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out);
+
+/* As kc_promise_complete, of any promise. */
+int kc__promise_keep(kc_job_t *j, int rc, void *payload);
+
+/* Something that only another thread may end keeps s from being stuck: one such is over. */
+void kc__hold_ends(kc_sched_t *s);
+
+/* A foreign thread is about to bring something to s: true, and then kc__hold_ends must follow. */
+bool kc__hold_for_foreign(kc_sched_t *s);
+
+/* A group is closed, or a promise kept or cancelled: what held it open is gone. */
+void kc__group_ends(kc_job_t *j);
+
+#endif

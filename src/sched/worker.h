@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * worker.h - what the thread of a scheduler does.
+ */
+#ifndef KC_SCHED_WORKER_H
+#define KC_SCHED_WORKER_H
+
+#include "sched/idle.h"
+#include "sched/inbox.h"
+#include "sched/sched.h"
+
+/* The number of the next turn, on w's thread. */
+KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
+{
+    return kc_load_relaxed(&w->turns) + 1;
+}
+
+/* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
+KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
+{
+    kc_store_relaxed(&w->running, co);
+    if (kc_likely(!kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_CYCLES)))
+        return;
+    if (co && kc__worker_cares(w, KC_CARE_CYCLES))
+        co->task->held |= KC_TASK_HELD_NAMED; /* it has no scope when it runs for the first time */
+    if (kc__worker_cares(w, KC_CARE_TRACE))
+        KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? kc__task_number(co->task) : 0);
+}
+
+/* The same, and that is a turn. */
+KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
+{
+    kc__worker_shows(w, co);
+    if (kc_likely(co != NULL))
+        kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
+}
+
+kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);
+void kc__worker_free(kc_worker_t *w);
+
+/* As new, for the next scheduler that uses this memory. */
+void kc__worker_reset(kc_worker_t *w);
+
+/* A task that has not started, on the thread that may start it. */
+KC_INLINE void kc__worker_keep_fresh(kc_worker_t *w, kc_task_t *task)
+{
+    if (task->where != KC_WORKER || !w->works || kc__worker_cares(w, KC_CARE_ORACLE) ||
+        kc__deque_push(&w->deque, task) != 0)
+        kc__queue_push(&w->fresh, &task->block);
+}
+
+/* There is a task that it may start, or there was one a moment ago. */
+KC_INLINE bool kc__worker_has_fresh(const kc_worker_t *w)
+{
+    return w->fresh.head || kc__deque_size_hint(&w->deque) > 0;
+}
+
+/* Coroutines that have started here less those that have ended here: it wraps around if some came
+ * from elsewhere. */
+KC_INLINE uint64_t kc__worker_live(const kc_worker_t *w)
+{
+    return kc_load_relaxed(&w->counter[KC_COUNT_SPAWNS]) -
+           kc_load_relaxed(&w->counter[KC_COUNT_BURIED]);
+}
+
+/* On w's thread: the body of this task ends, goes elsewhere, or does not start after all. */
+KC_INLINE void kc__worker_forget(kc_worker_t *w, const kc_task_t *task)
+{
+    if (kc_unlikely(w->last == task))
+        w->last = NULL;
+}
+
+/* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
+bool kc__worker_stopped(kc_worker_t *w);
+
+/* True: the thread is on its own stack, not on that of a coroutine. */
+KC_INLINE bool kc__worker_on_own_stack(void)
+{
+    const kc_thread_t *t = kc__thread();
+
+    return t->current == t->root;
+}
+
+/* On its own stack: reads the messages that were put off until then; takes the timers that are due.
+ * True: something was. */
+bool kc__worker_read_put_off(kc_worker_t *w);
+bool kc__worker_take_due(kc_worker_t *w);
+
+/* On another stack: is there something of that kind? Plans the next look. */
+bool kc__worker_is_wanted_there(kc_worker_t *w);
+
+enum { KC_LOOK_EVERY = 64 }; /* turns: one that looks at everything, whatever the time is */
+
+/* The next turn looks at everything, as a timer may be due. */
+KC_INLINE bool kc__worker_is_timer_due(const kc_worker_t *w, uint64_t turn)
+{
+    return kc_unlikely(turn >= w->look_turn) &&
+           (w->look_ticks == 0 || kc__os_ticks() >= w->look_ticks);
+}
+
+/* The same, for whatever reason. */
+KC_INLINE bool kc__worker_is_look_due(const kc_worker_t *w, uint64_t turn)
+{
+    return kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc__worker_is_timer_due(w, turn);
+}
+
+/* Runs what is ready here until nothing is. True: something ran. */
+bool kc__worker_run_ready(kc_worker_t *w);
+
+/* What a worker's thread executes. */
+void *kc__worker_main(void *arg);
+
+/* The same on w's thread for one that any worker of w's scheduler may start. */
+KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
+{
+    if (kc_unlikely(!w->works ||
+                    kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_TOOLS) ||
+                    w->sched->workers > 0 || kc_load_relaxed(&w->sched->outside) ||
+                    kc__deque_push(&w->deque, task) != 0))
+        kc__task_submit(task);
+}
+
+/* A thread has put something into its own queues: if it is main, which does not pump, the host's
+ * event loop is told. */
+KC_INLINE void kc__worker_tell_host(kc_worker_t *w)
+{
+    if (kc_unlikely(w == w->sched->main && kc_load_relaxed(&w->sched->outside)))
+        kc__worker_wake(w);
+}
+
+/* co, which waits, may run: on its own thread w, and from any thread. */
+KC_INLINE void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
+{
+    kc__queue_push(&w->ready, &co->block);
+    kc__worker_tell_host(w);
+}
+
+/*
+ * The caller, whose job's coroutine is co, stops here; what is ready goes on. It returns when
+ * somebody has made co ready and its turn has come.
+ */
+int kc__worker_leave(kc_thread_t *t, kcoro_t *co);
+int kc__worker_leave_parked(kc_thread_t *t, kcoro_t *co); /* co is PARKED, or READY already */
+
+/* The same, and co is ready at once, behind the others. */
+int kc__worker_yield(kc_thread_t *t, kcoro_t *co);
+
+/* The same, and it goes on on thread `to`: its task's worker says so already. */
+void kc__worker_hop(kc_thread_t *t, kcoro_t *co);
+
+/* The same, and `to`, which has not run yet, runs here and now; co is the next one. */
+int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* `to`, which waits on this thread, may run, and does so now if nothing else is due: then co, the
+ * caller's, is ready behind all others. */
+void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to);
+
+/* 32 bits that are hard to guess; with a seed, the seed's next ones. */
+uint64_t kc__worker_random(kc_worker_t *w);
+
+/* The caller's body is over, and its stack is empty but for the frame that calls. A task that may
+ * start there at once; NULL: the caller should leave. */
+kc_task_t *kc__worker_next_body(kc_worker_t *w);
+
+/* It cannot start here and now after all: it stays the next one to be started, and others may take
+ * what is for any worker. */
+void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
+
+/* The caller's body is over: `to`, which may be the thread's own stack, or, if that is NULL, what
+ * is ready goes on, and buries it. */
+_Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to);
+
+/*
+ * Runs fn(arg) on the thread's own stack, where there is no current job: for what the library calls
+ * by itself. The caller goes on when it has returned. fn may not suspend. Elsewhere than in a body,
+ * or a coroutine inside it, fn is called as it is.
+ */
+void kc__worker_call(void (*fn)(void *arg), void *arg);
+
+/* True: the caller stands between two stacks, and may not switch. */
+bool kc__worker_is_between(void);
+
+/* A message to itself, which this thread reads on its own stack when the next one stops. */
+void kc__worker_read_later(kc_worker_t *w, kc_block_t *block);
+
+/* The first timer of this thread may be one that is due then. */
+KC_INLINE void kc__worker_hear_of(kc_worker_t *w, kc_time_t due)
+{
+    if (due < w->look_due && !w->sched->virtual_time) {
+        w->look_due = due;
+        w->look_turn = w->look_ticks = 0;
+    }
+}
+
+#endif
