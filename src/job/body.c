@@ -33,7 +33,7 @@
 #include "job/root.h"
 #include "job/scope.h"
 #include "job/suspend.h"
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "sched/inbox.h"
 #include "sched/worker.h"
 #include "signal/handler.h"
@@ -236,7 +236,7 @@ static void task_fail(kc_task_t *task, int code)
     kc_job_t *j = kc__job_of(task);
 
     kc__job_fail(j, code, NULL);
-    (void)never_starts(kc__thread(), j); /* its own stack: lack.c sees to that */
+    (void)never_starts(kc__thread(), j); /* its own stack: no_stack.c sees to that */
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */

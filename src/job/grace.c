@@ -22,7 +22,7 @@
 #include "job/cancel.h"
 #include "job/job.h"
 #include "job/root.h"
-#include "job/timeout.h"
+#include "job/job_timer.h"
 
 #include <errno.h>
 

@@ -61,7 +61,7 @@
 #include "job/max_running.h"
 #include "job/payload.h"
 #include "job/root.h"
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
 #include "sched/worker.h"

@@ -17,10 +17,10 @@
 #include "job/job_signal.h"
 #include "job/locals.h"
 #include "job/root.h"
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 #include "sched/worker.h"
 #include "signal/handler.h"
 

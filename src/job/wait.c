@@ -36,7 +36,7 @@
 #include "job/job.h"
 #include "job/join.h"
 #include "job/suspend.h"
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
 #include "sched/worker.h"

@@ -21,7 +21,7 @@
 
 #include "base/os.h"
 #include "sched/inbox.h"
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 #include "sched/sched.h"
 #include "sched/spread.h"
 #include "sched/worker.h"

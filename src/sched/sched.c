@@ -27,7 +27,7 @@
 #include "coro/switch.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 #include "sched/spread.h"
 #include "sched/token.h"
 #include "sched/worker.h"

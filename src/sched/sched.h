@@ -73,7 +73,7 @@ enum {
     KC_CARE_TRACE = 4,     /* a trace is written                     */
     KC_CARE_TOOLS = 8,     /* a sanitizer or Valgrind follows stacks */
     KC_CARE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
-    KC_CARE_NO_STACK = 32, /* there was none just now (lack.c)    */
+    KC_CARE_NO_STACK = 32, /* there was none just now (no_stack.c)    */
     KC_CARE_OFFERS = 64,   /* others have offered it tasks        */
     KC_CARE_ASKED = 128,   /* another one has gone to sleep, and would take who may migrate */
     KC_CARE_CYCLES = 256   /* jobs that wait for each other are to be found (E4)             */
@@ -120,7 +120,7 @@ struct kc_worker {
     kc_task_t *apart;     /* I  the same for detached jobs                                     */
     pthread_t thread;     /* M                                                                */
     KC_ATOMIC(kc_time_t)
-    due;                   /* A  it sleeps, and this is its next timer; 0: or does not, lack.c */
+    due;                   /* A  it sleeps, and this is its next timer; 0: or does not, no_stack.c */
     kc_time_t retry_at;    /* O  NO_STACK: not before                                    */
     kc_time_t quiet_since; /* O  nothing has run in its scheduler, nor could it ...      */
     uint64_t quiet_turns;  /* O  ... since there were so many turns                      */
@@ -195,7 +195,7 @@ struct kc_sched {
     KC_ATOMIC(uint32_t) migrants; /* A  1: there was a job that may migrate                   */
     struct kc_hub *hub;           /* M  delayed and interval tasks                           */
     pthread_mutex_t lacking_lock;
-    kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see lack.c */
+    kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see no_stack.c */
     KC_ATOMIC(uint32_t)
     lack_count; /* A  all that got none, and have neither started nor ended since           */
     struct kc_job *first_guest, *last_guest; /* see job/root.c                             */

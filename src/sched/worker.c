@@ -41,7 +41,7 @@
 #include "base/os.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 #include "sched/sched.h"
 #include "sched/spread.h"
 
@@ -98,7 +98,7 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 
 /* ---- which one is next --------------------------------------------------------------------- */
 
-/* Starts a task. NULL: it has ended unstarted, or there was no stack for it (lack.c). */
+/* Starts a task. NULL: it has ended unstarted, or there was no stack for it (no_stack.c). */
 KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 {
     kc_store_relaxed(&task->worker, w);

@@ -3,7 +3,7 @@
  * job_grace_below_test.c - the grace that is inherited: from the job above, and from the scheduler
  * (J27).
  */
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "job_kit.h"
 
 /* ---- what is inherited ----------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * job_grace_test.c - how long shields and cleanups may hold a cancel back (J27), and what those see
  * who look at a job meanwhile (J24).
  */
-#include "job/timeout.h"
+#include "job/job_timer.h"
 #include "job_kit.h"
 
 struct shielded {

@@ -5,7 +5,7 @@
  */
 #include "base/os.h"
 #include "job_kit.h"
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

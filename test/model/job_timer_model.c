@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeout_model.c - src/job/timeout.c under the model checker: a deadline that follows its body.
+ * job_timer_model.c - src/job/job_timer.c under the model checker: a deadline that follows its body.
  *
  * WHAT     The clock is the real code. Around it stand two threads with inboxes, a set of timers
  *          for each that only its thread may touch, and a job that is gone as soon as its end has
@@ -15,10 +15,10 @@
  *                    may be over in this moment
  *
  * ORDER    id             site   operation                    pairs with     carries
- *          timeout_model.1  ended  store_release, load_acquire  timeout_model.1  what was sent before
+ *          job_timer_model.1  ended  store_release, load_acquire  job_timer_model.1  what was sent before
  *                                                                            the end
  *
- *          timeout.1 to timeout.6.
+ *          job_timer.1 to job_timer.6.
  */
 #include "job/job.h"
 #include "harness.h"
@@ -31,7 +31,7 @@
 static kc_sched_t sched;
 static kc_worker_t worker[2];
 
-#include "job/timeout.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
+#include "job/job_timer.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 
 static struct {
     kc_thread_t thread[2];
@@ -177,12 +177,12 @@ static void end_job(void)
     kc__clock_drop(clock);
     send_late();
     model_write(&s.alive, 0);
-    kc_store_release(&s.ended, 1); /* timeout_model.1 */
+    kc_store_release(&s.ended, 1); /* job_timer_model.1 */
 }
 
 static void read_last(void)
 {
-    model_wait_until(kc_load_acquire(&s.ended)); /* timeout_model.1 */
+    model_wait_until(kc_load_acquire(&s.ended)); /* job_timer_model.1 */
     read_inbox();
 }
 
@@ -203,7 +203,7 @@ static void ends_and_reads(int i)
 static void hops(int i)
 {
     (void)i;
-    kc_store_release(&s.job.task.worker, &worker[1]); /* timeout_model.1 */
+    kc_store_release(&s.job.task.worker, &worker[1]); /* job_timer_model.1 */
     kc__clock_hop(s.ext.timeout);
     end_job();
     read_inbox();
@@ -333,16 +333,16 @@ TEST(control_a_message_that_is_sent_when_the_job_may_end_is_lost)
 
 TEST(control_clock_1_torn_lets_ring_and_drop_both_have_it)
 {
-    needs(&ring, "timeout.1", MODEL_TORN, "");
-    needs(&copy, "timeout.1", MODEL_TORN, "");
+    needs(&ring, "job_timer.1", MODEL_TORN, "");
+    needs(&copy, "job_timer.1", MODEL_TORN, "");
 }
 
 TEST(control_clock_3_relaxed_hides_that_a_ring_is_over)
 {
-    needs(&ring, "timeout.3", MODEL_RELAXED, "data race");
+    needs(&ring, "job_timer.3", MODEL_RELAXED, "data race");
 }
 
 TEST(control_clock_4_torn_frees_twice_or_never)
 {
-    needs(&ring, "timeout.4", MODEL_TORN, "not true: s.freed[i] ==");
+    needs(&ring, "job_timer.4", MODEL_TORN, "not true: s.freed[i] ==");
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lack.c - tasks that were to start and got no stack (S15).
+ * no_stack.c - tasks that were to start and got no stack (S15).
  *
  * WHAT     Stacks come back when others end, so such a task waits, and is tried again about every
  *          millisecond. What is bound to a thread stays the first in its queue, as it must start
@@ -30,7 +30,7 @@
  *          some that only had to wait for their turn.
  *          Fail when no coroutine of the process has a stack: memory comes from elsewhere too.
  */
-#include "sched/lack.h"
+#include "sched/no_stack.h"
 
 #include "base/os.h"
 #include "sched/idle.h"

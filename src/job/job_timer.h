@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeout.h - timers that act on a job: its timeout and the end of its grace.
+ * job_timer.h - timers that act on a job: its timeout and the end of its grace.
  */
-#ifndef KC_JOB_TIMEOUT_H
-#define KC_JOB_TIMEOUT_H
+#ifndef KC_JOB_JOB_TIMER_H
+#define KC_JOB_JOB_TIMER_H
 
 #include "job/job.h"
 

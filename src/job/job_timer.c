@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timeout.c - the end of a job's time: timeouts and grace.
+ * job_timer.c - the end of a job's time: timeouts and grace.
  *
  * WHAT     A clock belongs to a job, its alarm to the thread of the job's body, whoever arms it, so
  *          that it rings in time however long others compute (S15). If that is another thread it is
@@ -19,15 +19,15 @@
  *          a ring that is about to take one (a few instructions).
  *
  * ORDER    id       site         operation      pairs with  carries; what breaks if weaker
- *          timeout.1  state        cas_acq_rel    timeout.1     exactly one of ring and drop has it;
+ *          job_timer.1  state        cas_acq_rel    job_timer.1     exactly one of ring and drop has it;
  *                                                           worker
- *          timeout.2  drop: state  load_acquire   timeout.3     (the word alone)
- *          timeout.3  ring: state  store_release  timeout.2     the reference on the job, taken before
- *          timeout.4  unref        sub_acq_rel    timeout.4     all uses before the free
- *          timeout.5  arm: word    load_acquire   word.1      the thread of a body that has started
- *          timeout.6  arm: worker  load_acquire   wait.4      (the word alone)
+ *          job_timer.2  drop: state  load_acquire   job_timer.3     (the word alone)
+ *          job_timer.3  ring: state  store_release  job_timer.2     the reference on the job, taken before
+ *          job_timer.4  unref        sub_acq_rel    job_timer.4     all uses before the free
+ *          job_timer.5  arm: word    load_acquire   word.1      the thread of a body that has started
+ *          job_timer.6  arm: worker  load_acquire   wait.4      (the word alone)
  */
-#include "job/timeout.h"
+#include "job/job_timer.h"
 
 #include "base/os.h"
 #include "job/cancel.h"
@@ -56,7 +56,7 @@ void kc__clock_ref(kc_clock_t *clock)
 
 void kc__clock_unref(kc_clock_t *clock)
 {
-    if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* timeout.4 */
+    if (kc_sub_acq_rel(&clock->refs, 1) == 1) /* job_timer.4 */
         kc__free(clock);
 }
 
@@ -67,7 +67,7 @@ static kc_worker_t *thread(const kc_clock_t *clock)
 
 static bool moves(kc_clock_t *clock, uint32_t from, uint32_t to)
 {
-    return kc_cas_acq_rel(&clock->state, &from, to); /* timeout.1 */
+    return kc_cas_acq_rel(&clock->state, &from, to); /* job_timer.1 */
 }
 
 static void clock_rings(kc_alarm_t *alarm)
@@ -77,7 +77,7 @@ static void clock_rings(kc_alarm_t *alarm)
 
     if (moves(clock, ARMED, RINGING)) {
         kc__job_ref(j);
-        kc_store_release(&clock->state, OVER); /* timeout.3 */
+        kc_store_release(&clock->state, OVER); /* job_timer.3 */
         clock->ring(j);
         kc__job_unref(j);
         kc__clock_unref(clock);
@@ -111,7 +111,7 @@ static void arm(kc_clock_t *clock, kc_time_t at, kc_worker_t *w, bool here)
     clock->at = at;
     kc_store_relaxed(&clock->worker, w);
     kc__clock_ref(clock);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* timeout.3 */
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* job_timer.3 */
     if (!here) {
         kc__worker_send(w, &clock->block);
         return;
@@ -128,9 +128,9 @@ static kc_worker_t *thread_of(kc_job_t *j)
     kc_thread_t *t = kc__thread();
     kc_worker_t *me = t->worker, *place = kc__sched_place(s, j->task.where);
 
-    if ((kc_load_acquire(&j->task.word) & KC_WORD_BODY) || /* timeout.5 */
+    if ((kc_load_acquire(&j->task.word) & KC_WORD_BODY) || /* job_timer.5 */
         (kc__job_flags(j) & KC_TASK_BODILESS))
-        return kc_load_acquire(&j->task.worker); /* timeout.6 */
+        return kc_load_acquire(&j->task.worker); /* job_timer.6 */
     if (place)
         return place;
     /* The main thread's timers ring while it pumps: outside coroutines it may not. */
@@ -166,7 +166,7 @@ static void send_on(kc_clock_t *clock)
         set_alarm(clock, to);
     else
         kc__worker_send(to, &clock->block);
-    kc_store_release(&clock->state, here ? ARMED : SENT); /* timeout.3 */
+    kc_store_release(&clock->state, here ? ARMED : SENT); /* job_timer.3 */
 }
 
 void kc__clock_hop(kc_clock_t *clock)
@@ -179,7 +179,7 @@ void kc__clock_hop(kc_clock_t *clock)
 
 kc_clock_t *kc__clock_copy_here(kc_clock_t *clock)
 {
-    uint32_t state = kc_load_acquire(&clock->state); /* timeout.2 */
+    uint32_t state = kc_load_acquire(&clock->state); /* job_timer.2 */
     kc_worker_t *me = kc__worker();
 
     if ((state != ARMED && state != SENT) || thread(clock) == me)
@@ -195,7 +195,7 @@ void kc__clock_message(kc_block_t *block)
     kc_clock_t *clock = kc_container_of(block, kc_clock_t, block);
     uint32_t looks = 0;
 
-    while (kc_load_acquire(&clock->state) == ARMING) /* timeout.2 */
+    while (kc_load_acquire(&clock->state) == ARMING) /* job_timer.2 */
         kc__os_back_off(&looks);                     /* who has sent it on is about to say so */
     if (moves(clock, SENT, ARMING)) {
         send_on(clock);
@@ -219,15 +219,15 @@ static void take_off(kc_clock_t *clock)
 
 void kc__clock_drop(kc_clock_t *clock)
 {
-    uint32_t seen = kc_load_acquire(&clock->state), looks = 0; /* timeout.2 */
+    uint32_t seen = kc_load_acquire(&clock->state), looks = 0; /* job_timer.2 */
 
     while (seen != OVER) {
         bool busy = seen == ARMING || seen == RINGING; /* that is over in a moment */
         uint32_t was = seen;
         if (busy) {
             kc__os_back_off(&looks);
-            seen = kc_load_acquire(&clock->state);               /* timeout.2 */
-        } else if (kc_cas_acq_rel(&clock->state, &seen, OVER)) { /* timeout.1 */
+            seen = kc_load_acquire(&clock->state);               /* job_timer.2 */
+        } else if (kc_cas_acq_rel(&clock->state, &seen, OVER)) { /* job_timer.1 */
             if (was == ARMED)
                 take_off(clock);
             break;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lack.h - tasks that got no stack.
+ * no_stack.h - tasks that got no stack.
  */
-#ifndef KC_SCHED_LACK_H
-#define KC_SCHED_LACK_H
+#ifndef KC_SCHED_NO_STACK_H
+#define KC_SCHED_NO_STACK_H
 
 #include "sched/sched.h"
 
