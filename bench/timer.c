@@ -328,7 +328,7 @@ static void skip_run(void *arg, uint64_t n)
     struct flight *f = arg;
 
     for (uint64_t i = 0; i < n; i++)
-        if (!kc__hub_start_due(sched->hub, f->now += KC_US(1)))
+        if (!kc__timed_start_due(sched->hub, f->now += KC_US(1)))
             abort();
 }
 

@@ -230,7 +230,7 @@ static chunk_t *chunk_with_room(void)
     return chunk;
 }
 
-/* A batch of fresh blocks: from the current chunk, or a new one. NULL: no memory. */
+/* A batch of unstarted blocks: from the current chunk, or a new one. NULL: no memory. */
 static kc_mpsc_node_t *carve(void)
 {
     chunk_t *chunk = chunk_with_room();
@@ -249,7 +249,7 @@ static kc_mpsc_node_t *carve(void)
 /* ---- caches ---------------------------------------------------------------------------------- */
 
 /* The thread has none of its own: what others of its kind have left, or of the other kind, or cold
- * ones, or fresh ones. */
+ * ones, or unstarted ones. */
 static kc_mpsc_node_t *get_any(kc_block_kind_t kind)
 {
     kc_mpsc_node_t *first = pool_get(&pools[kind]);
@@ -301,7 +301,7 @@ static void close_batch(kc_block_cache_t *cache)
     cache->in_count = 0;
 }
 
-void kc__block_put_with_care(kc_block_cache_t *cache, kc_block_t *block)
+void kc__block_put_slow(kc_block_cache_t *cache, kc_block_t *block)
 {
     if (kc__os_debug())
         return;

@@ -65,7 +65,7 @@ KC_INLINE KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block)
 KC_COLD kc_block_t *kc__block_refill(kc_block_cache_t *cache);
 
 /* Keeps a free block that is the first or the last of a batch. With KCORO_DEBUG=1 none is kept. */
-KC_COLD void kc__block_put_with_care(kc_block_cache_t *cache, kc_block_t *block);
+KC_COLD void kc__block_put_slow(kc_block_cache_t *cache, kc_block_t *block);
 
 /* Returns: a block whose magic and flags are the caller's to set; NULL: no memory. */
 KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
@@ -93,7 +93,7 @@ KC_INLINE void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
 
     kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
     if (kc_unlikely(n == 0 || n >= KC_BLOCK_BATCH - 1 || kc_load_relaxed(&kc__os_debug_mode))) {
-        kc__block_put_with_care(cache, block);
+        kc__block_put_slow(cache, block);
         return;
     }
     block->link.next = NULL;

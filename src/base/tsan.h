@@ -15,7 +15,7 @@
  *
  *          a job            launch -> start; end -> who joins it, drains its children or pumps its
  *                           root; cancel -> who hears of it            the address of the job
- *          an inbox         send -> take: wake-ups, hops, notices       of the inbox
+ *          an inbox         send -> take: wake-ups, hops, messages       of the inbox
  *          a plain thread   wake -> its wait                           of the wait
  *          a line           step, unlock -> step, lock, look: locks and meeting points
  *          a lock           unlock -> lock: channels, signals           of the lock

@@ -14,7 +14,7 @@
  *          RUNNING     SUSPENDED   kcoro_yield, kcoro_yield_to
  *          RUNNING     PARKED      kcoro_park
  *          PARKED      READY       kcoro_unpark, any thread
- *          PARKED      CALLING     kc__coro_task_forsake: for whoever looks, until coro_end
+ *          PARKED      CALLING     kc__coro_task_abandon: for whoever looks, until coro_end
  *          RUNNING     FINISHED    coro_ended, on the next stack
  *          any but RUNNING, CALLING -> FINISHED   coro_end (kcoro_destroy, last release)
  *          Users see CALLING as SUSPENDED. What is CALLING waits in a chain of resumers that ends
@@ -25,7 +25,7 @@
  *          that the high-water mark can be read.
  *
  * ORDER    id      site               operation      pairs with  carries; what breaks if weaker
- *          coro.1  unpark, forsake:   cas_acq_rel    coro.2      with the gate: what the unparker
+ *          coro.1  unpark, abandon:   cas_acq_rel    coro.2      with the gate: what the unparker
  *                  PARKED -> READY,                              wrote; the coroutine reads old
  *                  CALLING                                       data. A cas: one of both happens,
  *                                                                and destroy may have ended it
@@ -156,7 +156,7 @@ void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
                           void *arg)
 {
     if (kc_likely(!kc__tools))
-        kc__coro_switch_last_plainly(t, to, then, arg);
+        kc__coro_switch_last_fast(t, to, then, arg);
     set_current(t, me, to);
     t->left_from = NULL;
     tools_leave(t, me, to, true);
@@ -178,7 +178,7 @@ static void coro_main(void *arg)
         kc__tools_arrive(&co->tool);
     live("start of a coroutine", co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
-        kc__coro_host.run(co);
+        kc__coro_hooks.run(co);
     co->fn(co->arg);
     kc__defer_run(co);
     switch_for_good(co, co->resumer);
@@ -187,7 +187,7 @@ static void coro_main(void *arg)
 /* The same of a scheduler's, when there is nothing else to be done there. */
 static void task_main(void *arg)
 {
-    kc__coro_host.run(live("start of a coroutine", arg));
+    kc__coro_hooks.run(live("start of a coroutine", arg));
 }
 
 /* ---- create -------------------------------------------------------------------------------- */
@@ -337,8 +337,8 @@ static uint64_t number_of(const struct kc_task *task)
 }
 
 /* When a tool has to be told, or the thread has not all that is needed at hand. */
-static KC_NOINLINE kcoro_t *task_with_care(kc_thread_t *t, struct kc_task *task, size_t stack_size,
-                                           uint64_t fp)
+static KC_NOINLINE kcoro_t *task_slow(kc_thread_t *t, struct kc_task *task, size_t stack_size,
+                                      uint64_t fp)
 {
     kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
@@ -360,7 +360,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
 
     if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) ||
         !kc__stack_take(&t->stacks, stack_class, &stack))
-        return task_with_care(t, task, stack_size, fp);
+        return task_slow(t, task, stack_size, fp);
     block = kc__block_get(&t->blocks);
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     block_init(co, KC_CORO_TASK, KCORO_READY, KC_CLAIM_OPEN);
@@ -450,7 +450,7 @@ void kcoro_yield(void)
     if (kc_unlikely(!to)) {
         if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
             cannot_leave("kcoro_yield");
-        kc__coro_host.yield(me);
+        kc__coro_hooks.yield(me);
         return;
     }
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
@@ -501,7 +501,7 @@ void kcoro_park(void)
     if (kc_unlikely(!to)) {
         if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
             cannot_leave("kcoro_park");
-        if (!kc__coro_host.parks(me))
+        if (!kc__coro_hooks.parks(me))
             return;
     }
     /* The state comes first: an unpark may follow the gate at once, and its READY must be the last
@@ -515,7 +515,7 @@ void kcoro_park(void)
     if (kc_likely(to != NULL))
         switch_to(t, me, to);
     else
-        kc__coro_host.parked(me);
+        kc__coro_hooks.parked(me);
 }
 
 /* It was parked, and the caller has opened its gate. */
@@ -525,7 +525,7 @@ static void make_ready(kcoro_t *co)
 
     if (kc_cas_acq_rel(&co->state, &seen, KCORO_READY) && /* coro.1 */
         (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
-        kc__coro_host.ready(co);
+        kc__coro_hooks.ready(co);
 }
 
 void kc__coro_end_park(kcoro_t *co)
@@ -709,7 +709,7 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
     kc__block_put(&t->blocks, &co->block);
 }
 
-static KC_NOINLINE void task_end_with_care(kc_thread_t *t, kcoro_t *co)
+static KC_NOINLINE void task_end_slow(kc_thread_t *t, kcoro_t *co)
 {
     coro_end(t, co, KCORO_FINISHED);
     drop("end of a task", t, co);
@@ -719,12 +719,12 @@ void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
     if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* coro.6 */
         !kc__stack_keep(&t->stacks, co->stack))
-        task_end_with_care(t, co);
+        task_end_slow(t, co);
     else
         kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
 }
 
-bool kc__coro_task_forsake(kcoro_t *co)
+bool kc__coro_task_abandon(kcoro_t *co)
 {
     uint32_t seen = KCORO_PARKED;
 
@@ -738,7 +738,7 @@ bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp)
     return kc_load_relaxed(&me->refs) == 1 && kc__switch_same_control(kc__switch_fp_control(), fp);
 }
 
-kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
+kcoro_t *kc__coro_successor(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
 {
     kc_block_t *block = kc__block_get(&t->blocks);
     if (!block)

@@ -29,7 +29,7 @@ enum {
     KC_CORO_ROOT = 1,
     KC_CORO_DESTROYED = 2,
     KC_CORO_TASK = 4,
-    KC_CORO_CAREFUL = 8,
+    KC_CORO_CHECKED = 8,
     KC_CORO_MIGRATES = 16
 };
 
@@ -45,7 +45,7 @@ enum {
 
 /* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */
-struct kc_coro_host {
+struct kc_coro_hooks {
     void (*run)(kcoro_t *me);    /* the body, on its own stack: does not come back             */
     void (*yield)(kcoro_t *me);  /* lets others run                                           */
     bool (*parks)(kcoro_t *me);  /* false: it must not park now                               */
@@ -53,7 +53,7 @@ struct kc_coro_host {
     void (*ready)(kcoro_t *co);  /* co went from PARKED to READY: queues it; any thread        */
     void (*cleanup)(kcoro_t *co, void (*fn)(void *), void *arg); /* fn(arg), shielded */
 };
-extern const KC_HIDDEN struct kc_coro_host kc__coro_host;
+extern const KC_HIDDEN struct kc_coro_hooks kc__coro_hooks;
 
 /*
  * The first cache line is all that a switch touches.
@@ -103,7 +103,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
 int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to);
 
 /* The same without tools, and to another one. */
-KC_INLINE int kc__coro_switch_plainly(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
+KC_INLINE int kc__coro_switch_fast(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
     KC_CHECK(t->current == me && me != to && !kc__tools);
     kc_store_relaxed(&to->state, KCORO_RUNNING);
@@ -122,8 +122,8 @@ void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
 _Noreturn void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to,
                                     void (*then)(void *arg), void *arg);
 
-KC_INLINE _Noreturn void kc__coro_switch_last_plainly(kc_thread_t *t, kcoro_t *to,
-                                                      void (*then)(void *arg), void *arg)
+KC_INLINE _Noreturn void kc__coro_switch_last_fast(kc_thread_t *t, kcoro_t *to,
+                                                   void (*then)(void *arg), void *arg)
 {
     KC_CHECK(!kc__tools);
     kc_store_relaxed(&to->state, KCORO_RUNNING);
@@ -138,7 +138,7 @@ bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp);
 
 /* That one, for this task; NULL: no memory. Not with a tool, which knows a stack as one
  * coroutine's. */
-kcoro_t *kc__coro_heir(kc_thread_t *t, kcoro_t *me, struct kc_task *task);
+kcoro_t *kc__coro_successor(kc_thread_t *t, kcoro_t *me, struct kc_task *task);
 
 /* The other one is the thread's current one and has the stack. me is gone. */
 void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me);
@@ -148,7 +148,7 @@ void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
 
 /* One that is at rest is not to go on: its thread may end it, see above. False: it has just been
  * unparked. */
-bool kc__coro_task_forsake(kcoro_t *co);
+bool kc__coro_task_abandon(kcoro_t *co);
 
 /* If it is parked it goes on, as by kcoro_unpark; else no permit is left. */
 void kc__coro_end_park(kcoro_t *co);

@@ -101,7 +101,7 @@ void kc_cleanup_pop(kc_cleanup_t *c)
                   "that jumps over it into its block; or it was reached in another "
                   "coroutine " KC_RULE("J16"));
     if (co && (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK))
-        kc__coro_host.cleanup(co, c->fn, c->arg);
+        kc__coro_hooks.cleanup(co, c->fn, c->arg);
     else
         c->fn(c->arg);
 }

@@ -3,7 +3,7 @@
  * body.c - the coroutine of a job: it starts, returns or is unwound, and its cleanups run.
  *
  * SHAPE    start --> fn(arg) --> settle --> [cleanups: drain, then run them shielded, as long as
- *          there are any] --> the next stack buries the coroutine and gives up the body's count.
+ *          there are any] --> the next stack reaps the coroutine and gives up the body's count.
  *          Without cleanups the stack goes back at once, and the last child ends the job.
  *
  *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
@@ -51,7 +51,7 @@ static void add_flag(kc_job_t *j, uint32_t flag)
 
 void kc__dispose(void (*fn)(void *arg), void *arg)
 {
-    struct kc_handling *h = kc__handling();
+    struct kc_handler_state *h = kc__handler_state();
 
     kc__handler_begins(h);
     fn(arg);
@@ -73,12 +73,12 @@ static int disposes(void *arg)
 /* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
 static KC_COLD int lacks_stack(kc_job_t *j)
 {
-    uint64_t lack = kc__word_lack(kc__thread()->lack);
+    uint64_t lack = kc__word_no_stack(kc__thread()->lack);
 
     if (kc__job_change(j, lack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
         return -EAGAIN;
     kc__stack_want(1);
-    kc_add_relaxed(&kc__job_sched(j)->lack_count, 1);
+    kc_add_relaxed(&kc__job_sched(j)->no_stack_count, 1);
     return -ENOMEM;
 }
 
@@ -87,12 +87,12 @@ static KC_COLD void lacks_no_more(kc_job_t *j)
 {
     kc__job_change(j, 0, KC_WORD_NO_STACK);
     kc__stack_want(-1);
-    kc_add_relaxed(&kc__job_sched(j)->lack_count, -1u);
+    kc_add_relaxed(&kc__job_sched(j)->no_stack_count, -1u);
 }
 
 /* Cancelled before it could start (J28), or failed for want of a stack. If it has a dispose, there
  * is no memory for a stack. The user may hear of its end, so the thread must be on its own stack.
- * Returns as kc_task_host.start. */
+ * Returns as kc_task_hooks.start. */
 static int never_starts(const kc_thread_t *t, kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -106,7 +106,7 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
         kc__dispose(ext->dispose, j->task.arg);
     /* From now on a message is no task to be started. */
     add_flag(j, KC_TASK_BODILESS);
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
     return -ECANCELED;
 }
 
@@ -153,25 +153,25 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
     uint32_t flags = kc__job_flags(j);
     bool migrates = (flags & KC_JOB_MIGRATE) && where == KC_WORKER;
 
-    return KC_CORO_TASK | (flags & KC_JOB_UNWIND ? KC_CORO_CAREFUL : 0u) |
+    return KC_CORO_TASK | (flags & KC_JOB_UNWIND ? KC_CORO_CHECKED : 0u) |
            (migrates ? KC_CORO_MIGRATES : 0u);
 }
 
 /* The time of j, which starts on this thread, is kept here from now on. */
 static void take_timeout(kc_job_t *j, kc_job_ext_t *ext)
 {
-    kc_clock_t *copy = kc__clock_copy_here(ext->timeout), *old = ext->timeout;
+    kc_job_timer_t *copy = kc__job_timer_copy_here(ext->timeout), *old = ext->timeout;
 
     if (!copy)
         return;
     kc__job_lock(j);
     ext->timeout = copy;
     kc__job_unlock(j);
-    kc__clock_drop(old);
+    kc__job_timer_drop(old);
 }
 
 /* One that has more than a body, is not started any more, or is being looked at by others. */
-static KC_NOINLINE int start_with_care(kc_task_t *task)
+static KC_NOINLINE int start_slow(kc_task_t *task)
 {
     kc_job_t *j = kc__job_of(task);
     kc_thread_t *t = kc__thread();
@@ -217,7 +217,7 @@ static int task_start(kc_task_t *task)
     kc_sched_t *s = t->worker->sched;
 
     if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
-        return start_with_care(task);
+        return start_slow(task);
     kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
     if (kc_unlikely(!co))
         return lacks_stack(j);
@@ -225,7 +225,7 @@ static int task_start(kc_task_t *task)
     if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
         task->co = NULL;
         kc__coro_task_end(t, co);
-        return start_with_care(task);
+        return start_slow(task);
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     return 0;
@@ -354,7 +354,7 @@ uint64_t kc__job_undone(const kc_job_t *j, uint64_t done)
     uint32_t flags = kc__job_flags(j);
     int rc;
 
-    if (flags & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_UNHELD))
+    if (flags & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_INTERNAL))
         return 0; /* its own business, or the library's */
     if ((flags & KC_JOB_PROMISE) && (done & KC_WORD_DONE_FAILED))
         return 0; /* a value */
@@ -414,9 +414,9 @@ static kcoro_t *next_if_heard(const kc_job_t *j)
     return kc_unlikely(kc__job_tells(j)) ? kc__thread()->root : NULL;
 }
 
-static kcoro_t *task_heir(kc_task_t *task)
+static kcoro_t *task_successor(kc_task_t *task)
 {
-    return kc__job_heir(kc__job_of(task));
+    return kc__job_successor(kc__job_of(task));
 }
 
 static void task_ended(kc_task_t *task)
@@ -428,12 +428,12 @@ static void task_message(kc_block_t *block)
 {
     uint32_t magic = kc_load_relaxed(&block->magic);
 
-    if (magic == KC_CLOCK_MAGIC)
-        kc__clock_message(block);
+    if (magic == KC_JOB_TIMER_MAGIC)
+        kc__job_timer_message(block);
     else if (kc_unlikely(magic == KC_WAKER_MAGIC))
         kc__suspend_message(block);
     else
-        kc__job_notice(kc_container_of(block, kc_job_t, task.block));
+        kc__job_cancel_message(kc_container_of(block, kc_job_t, task.block));
 }
 
 /* ---- unwinding ------------------------------------------------------------------------------ */
@@ -503,7 +503,7 @@ static kcoro_t *successor(kc_thread_t *t, kcoro_t *me, kc_job_t *next)
         return NULL;
     if (kc_unlikely(kc__tools || kc__os_debug()))
         return kc__coro_task(t, &next->task, s->stack_size, s->stack_class, s->fp_control);
-    return kc__coro_heir(t, me, &next->task);
+    return kc__coro_successor(t, me, &next->task);
 }
 
 static void drop_successor(kc_thread_t *t, kcoro_t *me, kcoro_t *co)
@@ -545,7 +545,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
 {
     kc_thread_t *t = kc__thread();
-    bool may = kc__worker_has_fresh(t->worker) && can_inherit(j) && !kc__job_tells(j);
+    bool may = kc__worker_has_unstarted(t->worker) && can_inherit(j) && !kc__job_tells(j);
     kcoro_t *co = may ? begin_another(t, me) : NULL;
 
     *to = co;
@@ -555,15 +555,15 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
     if (kc_unlikely(co->stack != me->stack))
         return NULL;
     t->current = co;
-    kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_count(t->worker, KC_COUNT_REAPED);
     kc__worker_forget(t->worker, &j->task);
     kc__worker_runs(t->worker, co);
-    kc__job_release(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
+    kc__job_count_down(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
     kc__coro_hand_over(t, me);
     return co;
 }
 
-static void host_run(kcoro_t *me)
+static void hook_run(kcoro_t *me)
 {
     for (kcoro_t *next, *to;; me = next) {
         kc_task_t *task = me->task;
@@ -580,13 +580,13 @@ static void host_run(kcoro_t *me)
     }
 }
 
-static void host_yield(kcoro_t *me)
+static void hook_yield(kcoro_t *me)
 {
     kc__wait_check(me, "kcoro_yield");
     kc__worker_yield(kc__thread(), me);
 }
 
-static bool host_parks(kcoro_t *me)
+static bool hook_parks(kcoro_t *me)
 {
     kc__wait_check(me, "kcoro_park");
     if (!kc__job_stopped(kc__job_of(me->task)))
@@ -595,7 +595,7 @@ static bool host_parks(kcoro_t *me)
     return false;
 }
 
-static KC_AFTER_SWITCH void host_parked(kcoro_t *me)
+static KC_AFTER_SWITCH void hook_parked(kcoro_t *me)
 {
     kc_wait_t w = { .co = me, .kind = KC_WAIT_PARK };
     kc_thread_t *t = kc__thread();
@@ -612,7 +612,7 @@ static KC_AFTER_SWITCH void host_parked(kcoro_t *me)
         kc__job_cancelled_here(me);
 }
 
-static void host_ready(kcoro_t *co)
+static void hook_ready(kcoro_t *co)
 {
     kc_worker_t *to = kc_load_relaxed(&co->task->worker);
 
@@ -622,7 +622,7 @@ static void host_ready(kcoro_t *co)
         kc__worker_send(to, &co->block);
 }
 
-static void host_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
+static void hook_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
 {
     kc_job_t *j = kc__job_of(co->task);
 
@@ -631,37 +631,40 @@ static void host_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
     kc__job_unshield(j);
 }
 
-const struct kc_coro_host kc__coro_host = {
-    .run = host_run,
-    .yield = host_yield,
-    .parks = host_parks,
-    .parked = host_parked,
-    .ready = host_ready,
-    .cleanup = host_cleanup,
+const struct kc_coro_hooks kc__coro_hooks = {
+    .run = hook_run,
+    .yield = hook_yield,
+    .parks = hook_parks,
+    .parked = hook_parked,
+    .ready = hook_ready,
+    .cleanup = hook_cleanup,
 };
 
 /* ---- what the scheduler asks of us ---------------------------------------------------------- */
 
-const struct kc_task_host kc__task_host = {
+const struct kc_task_hooks kc__task_hooks = {
     .start = task_start,
     .fail = task_fail,
-    .heir = task_heir,
+    .successor = task_successor,
     .ended = task_ended,
     .message = task_message,
     .move = kc__wait_move,
     .leave = kc__cycle_leave,
     .joins = kc__wait_joins,
+    .make = kc__roots_make,
+    .go = kc__roots_go,
+    .drop = kc__roots_drop,
+    .dispose = kc__dispose,
+};
+
+const struct kc_sched_hooks kc__sched_hooks = {
     .open = kc__roots_open,
     .close = kc__roots_close,
     .shut = kc__roots_shut,
     .gone = kc__grace_gone,
     .idle = kc__roots_idle,
-    .held_open = kc__roots_held_open,
+    .awaits_external = kc__roots_await_external,
     .end_shields = kc__roots_end_shields,
-    .awaits_thread = kc__stuck_on_thread,
-    .report = kc__stuck_report,
-    .make = kc__roots_make,
-    .go = kc__roots_go,
-    .drop = kc__roots_drop,
-    .dispose = kc__dispose,
+    .awaits_thread = kc__deadlock_awaits_thread,
+    .report = kc__deadlock_report,
 };

@@ -8,8 +8,8 @@
  *          TERMINATE on its signal; those who listen are told, the body is woken from what it waits
  *          for, and the children are marked in turn.
  *
- *          The body is its thread's: if that is another one, it gets a notice, the job's own block
- *          through the inbox of that thread. The job counts the notice, so it cannot end, and its
+ *          The body is its thread's: if that is another one, it gets a message, the job's own block
+ *          through the inbox of that thread. The job counts the message, so it cannot end, and its
  *          scheduler cannot, before it was read. NOTICED says that one is on its way.
  *
  *          The walk needs no memory: the ring of children has those that were told last, and each
@@ -29,13 +29,13 @@
  *          they are, and their stacks are not even touched: that is what is slow about very many.
  *
  * ORDER    id        site             operation     pairs with  carries; what breaks if weaker
- *          cancel.1  mark, notice,    load_acquire  wait.4      the fields of a coroutine that has
+ *          cancel.1  mark, message,    load_acquire  wait.4      the fields of a coroutine that has
  *                    fetch: worker                              just hopped to this thread
  *          cancel.2  tell_bare,       load_acquire  word.1      worker and co, which BODY stands
  *                    fetch: word                                for
  *          cancel.3  cancelled: word  load_acquire  word.2      TERMINATE on its signal
  *
- * RULES    R1 at most one notice of a job is on its way.   (NOTICED)
+ * RULES    R1 at most one message of a job is on its way.   (NOTICED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
  *             but for its cleanups.
  */
@@ -73,11 +73,11 @@ static void stop_body(kc_job_t *j)
         kc__coro_set_result(co, -ECANCELED); /* it has yielded, and is queued */
 }
 
-void kc__job_notice(kc_job_t *j)
+void kc__job_cancel_message(kc_job_t *j)
 {
     kc_worker_t *w = kc_load_acquire(&j->task.worker); /* cancel.1 */
 
-    if ((kc__job_word(j) & KC_WORD_COUNT) == 0) { /* no notice: a job counts those */
+    if ((kc__job_word(j) & KC_WORD_COUNT) == 0) { /* no message: a job counts those */
         kc__job_end_now(j);
         return;
     }
@@ -89,12 +89,12 @@ void kc__job_notice(kc_job_t *j)
     uint64_t word = kc__job_change(j, 0, KC_WORD_NOTICED);
     if ((word & (KC_WORD_STOP | KC_WORD_BODY)) == (KC_WORD_STOP | KC_WORD_BODY))
         stop_body(j);
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
 }
 
-void kc__job_release_there(kc_job_t *j)
+void kc__job_count_down_there(kc_job_t *j)
 {
-    if (!kc__job_release_not_last(j)) /* no other notice was in the count, so R1 holds */
+    if (!kc__job_count_down_not_last(j)) /* no other message was in the count, so R1 holds */
         kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* cancel.1 */
 }
 
@@ -203,7 +203,7 @@ static void flush_pending(kc_job_t *j)
         kc_queue_t some = { NULL, NULL, 0 };
         kc_job_t *child = NULL;
         if (kc__job_lock(j) & KC_WORD_HALT)
-            while (some.count < AT_ONCE && (child = kc__turn_next(ext)) != NULL)
+            while (some.count < AT_ONCE && (child = kc__pending_pop(ext)) != NULL)
                 kc__queue_push(&some, &child->task.block);
         ext->running += (uint32_t)some.count;
         kc__job_unlock(j);
@@ -227,33 +227,34 @@ static void skip_the_queue(kc_job_t *j)
     kc_job_ext_t *ext = kc__job_ext_of(j->parent);
 
     kc__job_lock(j->parent);
-    bool waits = kc__turn_leave(ext, j);
+    bool waits = kc__pending_remove(ext, j);
     ext->running += waits;
     kc__job_unlock(j->parent);
     if (waits)
         kc__task_submit(&j->task);
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
 }
 
-/* Under its lock: the body is on another thread, and no notice to it is on its way. */
-static bool needs_notice(const kc_job_t *j, uint64_t word)
+/* Under its lock: the body is on another thread, and no message to it is on its way. */
+static bool needs_message(const kc_job_t *j, uint64_t word)
 {
     return (word & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY &&
            kc_load_acquire(&j->task.worker) != kc__worker(); /* cancel.1 */
 }
 
-/* STOP or HALT was set just now. tells: see kc__news_terminate. Somebody holds a reference. The
- * body is stopped before handlers run: they may take in what was sent to this thread, and then a
- * body that may migrate is no longer where it was when it was decided whether it needs a notice. */
-static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, bool notice)
+/* STOP or HALT was set just now. tells: see kc__job_signal_terminate. Somebody holds a reference.
+ * The body is stopped before handlers run: they may take in what was sent to this thread, and then
+ * a body that may migrate is no longer where it was when it was decided whether it needs a message.
+ * */
+static void takes_effect(kc_job_t *j, uint64_t unstarted, uint64_t was, bool tells, bool notice)
 {
     uint32_t flags = kc__job_flags(j);
 
-    if ((fresh & KC_WORD_STOP) && !notice &&
+    if ((unstarted & KC_WORD_STOP) && !notice &&
         (was & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY)
         stop_body(j);
     if (tells)
-        kc__news_tell(j);
+        kc__job_signal_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
@@ -267,7 +268,7 @@ static void takes_effect(kc_job_t *j, uint64_t fresh, uint64_t was, bool tells, 
 static bool grace_begins(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by)
 {
     bool told = by == KC_BY_PARENT && !(was & KC_WORD_FORBID) &&
-                !(kc__job_flags(j) & KC_JOB_GUEST); /* then the one above has a clock */
+                !(kc__job_flags(j) & KC_JOB_FOREIGN); /* then the one above has a clock */
     bool fails = by == KC_BY_BODY && reason != -ECANCELED;
 
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0))
@@ -313,26 +314,26 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
-    uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), fresh = word & ~was;
-    bool effect = fresh & (KC_WORD_STOP | KC_WORD_HALT), stops = fresh & KC_WORD_STOP;
-    bool notice = stops && needs_notice(j, was);
+    uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), unstarted = word & ~was;
+    bool effect = unstarted & (KC_WORD_STOP | KC_WORD_HALT), stops = unstarted & KC_WORD_STOP;
+    bool notice = stops && needs_message(j, was);
     bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
-    bool tells = stops && kc__news_terminate(j);
+    bool tells = stops && kc__job_signal_terminate(j);
 
     kc__tsan_release(j);
-    /* The count holds j for the notice, and for the look at its parent's queue. */
+    /* The count holds j for the message, and for the look at its parent's queue. */
     kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
-    if (fresh & KC_WORD_CANCELLED)
+    if (unstarted & KC_WORD_CANCELLED)
         tell_cancel(s, j, reason, by, at);
     bool in_time =
-        !(fresh & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
+        !(unstarted & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
     if (effect)
-        takes_effect(j, fresh, was, tells, notice);
+        takes_effect(j, unstarted, was, tells, notice);
     if (skips)
         skip_the_queue(j);
-    bool late = (fresh & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
-    return (fresh & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect || late ? MARKED_BELOW : 0) |
-           (fresh & KC_WORD_FAILED ? MARKED_FAILED : 0) |
+    bool late = (unstarted & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
+    return (unstarted & KC_WORD_CANCELLED ? MARKED_FIRST : 0) |
+           (effect || late ? MARKED_BELOW : 0) | (unstarted & KC_WORD_FAILED ? MARKED_FAILED : 0) |
            (was & KC_WORD_CANCELLED ? MARKED_LATE : 0) |
            (kc_likely(in_time) ? 0 : mark_overdue(j));
 }
@@ -374,7 +375,7 @@ static void fetch_ahead(const kc_job_t *child)
     __builtin_prefetch(kc__next_line(third));
 }
 
-/* Its body has started, and it has nothing else: no children, no leases, no shield, no notice. */
+/* Its body has started, and it has nothing else: no children, no leases, no shield, no message. */
 static bool is_bare(uint64_t word)
 {
     return (word & ~(KC_WORD_WAITERS | KC_WORD_UNDONE)) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
@@ -395,22 +396,22 @@ static bool can_end(const kc_job_t *j, uint64_t word)
                KC_JOB_UNWIND &&
            !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups &&
            kc__held_count(task) == 0 && co != t->current &&
-           !kc__worker_cares(t->worker, KC_CARE_ORACLE) &&
+           !kc__worker_has_mode(t->worker, KC_MODE_ORACLE) &&
            !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
            (kind == KC_WAIT_PARK ||
             (kind == KC_WAIT_FOREVER && kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN)) &&
-           kc__coro_task_forsake(co);
+           kc__coro_task_abandon(co);
 }
 
 /* Those that have ended so, by their coroutines. Not under a lock: it may take a while. */
-static void bury(kc_queue_t *gone)
+static void reap(kc_queue_t *gone)
 {
     kc_thread_t *t = kc__thread();
 
     for (kc_block_t *block; (block = kc__queue_pop(gone)) != NULL;) {
         kcoro_t *co = kc_container_of(block, kcoro_t, block);
         kc_job_t *j = kc__job_of(co->task);
-        kc__worker_count(t->worker, KC_COUNT_BURIED);
+        kc__worker_count(t->worker, KC_COUNT_REAPED);
         kc__worker_forget(t->worker, &j->task);
         kc__coro_task_end(t, co);
         kc__job_unref(j);
@@ -495,7 +496,7 @@ void kc__job_walk(kc_job_t *top)
             kc__job_ref(child);
         }
         kc__job_unlock_to(at, (gone.count ? word | KC_WORD_UNDONE : word) - gone.count);
-        bury(&gone);
+        reap(&gone);
         if (done)
             kc__job_unref(done);
         done = NULL;
@@ -523,7 +524,7 @@ void kc__job_walk(kc_job_t *top)
 static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
-    bool foreign = kc__hold_for_foreign(s);
+    bool foreign = kc__external_begin_foreign(s);
 
     kc__job_ref(j); /* it may end here: a promise does */
     int news = mark(j, reason, by);
@@ -531,7 +532,7 @@ static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
         kc__job_walk(j);
     kc__job_unref(j);
     if (foreign)
-        kc__hold_ends(s);
+        kc__external_end(s);
     return news;
 }
 
@@ -603,7 +604,7 @@ void kc__job_shield(kc_job_t *j)
 
 struct late {
     kc_job_t *job;
-    uint64_t fresh;
+    uint64_t unstarted;
     bool tells;
 };
 
@@ -611,7 +612,7 @@ static void takes_late_effect(void *arg)
 {
     const struct late *late = arg;
 
-    takes_effect(late->job, late->fresh, 0, late->tells,
+    takes_effect(late->job, late->unstarted, 0, late->tells,
                  false); /* its body runs: it is the caller */
     kc__job_walk(late->job);
 }
@@ -620,11 +621,11 @@ void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
-    uint64_t was = kc__job_lock(j), word = without_shield(was), fresh = word & ~was;
-    bool tells = (fresh & KC_WORD_STOP) && kc__news_terminate(j);
+    uint64_t was = kc__job_lock(j), word = without_shield(was), unstarted = word & ~was;
+    bool tells = (unstarted & KC_WORD_STOP) && kc__job_signal_terminate(j);
     kc__job_unlock_to(j, word);
-    if (fresh & KC_WORD_HALT)
-        kc__worker_call(takes_late_effect, &(struct late){ j, fresh, tells });
+    if (unstarted & KC_WORD_HALT)
+        kc__worker_call(takes_late_effect, &(struct late){ j, unstarted, tells });
 }
 
 /* A shield that the body asks for comes too late after a cancel. */

@@ -12,7 +12,7 @@ typedef enum {
     KC_BY_PARENT,
     KC_BY_CHILD,    /* which has failed                           */
     KC_BY_BODY,     /* which has failed, or says it was cancelled */
-    KC_BY_CLOCK,    /* its timeout                                */
+    KC_BY_TIMEOUT,  /* its timeout                                */
     KC_BY_GRACE,    /* the time for shields is over, its own and all below */
     KC_BY_SHUTDOWN, /* the scheduler ends                        */
     KC_BY_REQUEST,  /* as KC_BY_USER, and counted: kc_job_cancel */
@@ -54,11 +54,11 @@ KC_INLINE uint64_t kc__job_born_mark(kc_job_t *j)
 void kc__job_walk(kc_job_t *top);
 
 /* A message of kc__job_cancel has come to the thread of j's body. */
-void kc__job_notice(kc_job_t *j);
+void kc__job_cancel_message(kc_job_t *j);
 
 /* One less in the count, from any thread. If it is the last, j ends on a thread of its scheduler:
  * those who hear of that may be the user's code. */
-void kc__job_release_there(kc_job_t *j);
+void kc__job_count_down_there(kc_job_t *j);
 
 /* Shields for what runs at the end: whatever the state is. */
 void kc__job_shield(kc_job_t *j);

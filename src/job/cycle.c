@@ -34,8 +34,9 @@
  *          R2 Therefore who is found to be the owner of something, and is in the table, has not
  *             given it up: it could have done so only before it entered, and then another owner
  *             would be seen. It may have been made the owner since, by who has just ended its wait:
- *             the claim comes before the new owner is written (wait_queue.h), so the look at the claim,
- *             which comes after the look at the owner, finds that out, and the way ends there.
+ *             the claim comes before the new owner is written (wait_queue.h), so the look at the
+ *             claim, which comes after the look at the owner, finds that out, and the way ends
+ *             there.
  *          R3 A body in the table has not ended, so no job around it has.
  *          R4 So on a way that comes back to the caller, which is here, each waits for something
  *             that only the next one can give, and none of them can do anything: only a cancel
@@ -168,7 +169,7 @@ static bool ends_by_deadline(entry_t *e)
     return false;
 }
 
-/* Somebody has cancelled it: the notice may be on its way. */
+/* Somebody has cancelled it: the message may be on its way. */
 static bool is_cancelled(const entry_t *e)
 {
     for (const kc_job_t *j = e->job; e->top; j = j->parent) {
@@ -350,7 +351,7 @@ int kc__cycle_leave(kc_thread_t *t, kcoro_t *co)
 {
     kc_task_t *task = co->task;
     kc_wait_t *w = task->wait;
-    bool timed = kc__timer_pending(&w->alarm.timer);
+    bool timed = kc__timer_pending(&w->timed.timer);
     entry_t e = { .co = co,
                   .job = kc__job_of(task),
                   .kind = w->kind,

@@ -7,7 +7,7 @@
 
 #include "job/job.h"
 
-/* As kc_task_host.leave says: the caller, whose job's coroutine is co, waits. */
+/* As kc_task_hooks.leave says: the caller, whose job's coroutine is co, waits. */
 int kc__cycle_leave(kc_thread_t *t, kcoro_t *co);
 
 /* As kc__job_drain_children, where cycles are looked for. */

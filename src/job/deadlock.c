@@ -98,7 +98,7 @@ static bool awaits_thread(const bodies_t *b, const kc_job_t *j)
     return owner != 0 && owner != (uintptr_t)kc__thread_mark() && !is_one_of(b, owner);
 }
 
-bool kc__stuck_on_thread(kc_sched_t *s)
+bool kc__deadlock_awaits_thread(kc_sched_t *s)
 {
     bodies_t b = { .sched = s };
     bool found = false;
@@ -163,7 +163,7 @@ static void print(kc_job_t *j, void *arg)
     print_stack(r, j->task.co);
 }
 
-void kc__stuck_report(kc_sched_t *s)
+void kc__deadlock_report(kc_sched_t *s)
 {
     report_t r = { .sched = s };
 

@@ -7,7 +7,7 @@
 
 #include "job/job.h"
 
-bool kc__stuck_on_thread(kc_sched_t *s);
-void kc__stuck_report(kc_sched_t *s);
+bool kc__deadlock_awaits_thread(kc_sched_t *s);
+void kc__deadlock_report(kc_sched_t *s);
 
 #endif

@@ -53,7 +53,7 @@ void kc__failure_inherit(kc_job_t *j, kc_job_t *child)
 /* It has ended so; or it does, and this is asked by who is told before all others. */
 static bool has_failed(kc_job_t *j)
 {
-    return kc_job_state(j) == KC_JOB_FAILED || kc__handling()->failing == j;
+    return kc_job_state(j) == KC_JOB_FAILED || kc__handler_state()->failing == j;
 }
 
 int kc_job_culprit(const kc_job_t *job, uint64_t *id, char name[32])
@@ -145,7 +145,7 @@ int kc_job_message(const kc_job_t *job, char *buf, size_t n)
 void kc__failure_report(kc_job_t *j)
 {
     const kc_sched_t *s = kc__job_sched(j);
-    struct kc_handling *me = kc__handling();
+    struct kc_handler_state *me = kc__handler_state();
     const kc_job_t *before = me->failing;
 
     me->failing = j;

@@ -4,17 +4,17 @@
  *
  * WHAT     What counts for a job is the smallest grace of its own, of those above it and of its
  *          scheduler. A launch copies nothing but one flag, GRACED: there is one above. Who is
- *          asked to end, but not by its parent, looks for the smallest and gets a clock; when that
+ *          asked to end, but not by its parent, looks for the smallest and gets a timer; when that
  *          rings, the shields of the job and of all below it hold nothing back any more (cancel.c
- *          tells them). So who is told by its parent needs no clock: the one above rings for it
+ *          tells them). So who is told by its parent needs no timer: the one above rings for it
  *          too. Only a grace of its own may be over before that.
  *
- *          The end of a scheduler has one clock for all that is in it, main's root has it. It is
+ *          The end of a scheduler has one timer for all that is in it, main's root has it. It is
  *          made with the scheduler, and that of a job with a grace of its own with the job: they
  *          cannot fail. An inherited one is made by the cancel. If there is no memory for it then,
  *          the time is over at once: what is promised is a bound.
  *
- * WHY NOT  A clock for each child: memory and a timer for every launch. The smallest grace in each
+ * WHY NOT  A timer for each child: memory and a timer for every launch. The smallest grace in each
  *          job: there is no room in its block.
  */
 #include "job/grace.h"
@@ -40,7 +40,7 @@ int kc__grace_prepare(kc_job_t *j, kc_time_t grace)
 {
     kc_job_ext_t *ext = kc__job_ext(j);
 
-    if (!ext || !(ext->grace_end = kc__clock_new(j, grace_rings)))
+    if (!ext || !(ext->grace_end = kc__job_timer_new(j, grace_rings)))
         return -ENOMEM;
     ext->grace = grace;
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
@@ -67,7 +67,7 @@ static kc_time_t grace_of(kc_job_t *j)
 
     for (kc_job_t *at = j; kc__job_flags(at) & KC_JOB_GRACED; at = at->parent) {
         grace = smaller(grace, own_grace(at));
-        if (kc__job_flags(at) & KC_JOB_GUEST)
+        if (kc__job_flags(at) & KC_JOB_FOREIGN)
             grace = smaller(grace, kc__job_sched(at->parent)->grace);
     }
     return grace;
@@ -75,10 +75,10 @@ static kc_time_t grace_of(kc_job_t *j)
 
 /* The clock of j, which is held, with a reference for the caller; made if there is none. NULL: no
  * memory. */
-static kc_clock_t *clock_of(kc_job_t *j)
+static kc_job_timer_t *clock_of(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext(j);
-    kc_clock_t *made = ext && !ext->grace ? kc__clock_new(j, grace_rings) : NULL;
+    kc_job_timer_t *made = ext && !ext->grace ? kc__job_timer_new(j, grace_rings) : NULL;
 
     if (!ext)
         return NULL;
@@ -87,40 +87,40 @@ static kc_clock_t *clock_of(kc_job_t *j)
         ext->grace_end = made;
         made = NULL;
     }
-    kc_clock_t *clock = ext->grace_end;
-    if (clock)
-        kc__clock_ref(clock);
+    kc_job_timer_t *timer = ext->grace_end;
+    if (timer)
+        kc__job_timer_ref(timer);
     kc__job_unlock(j);
     if (made)
-        kc__clock_drop(made);
-    return clock;
+        kc__job_timer_drop(made);
+    return timer;
 }
 
 bool kc__grace_begins(kc_job_t *j, bool by_parent)
 {
-    if ((kc__job_flags(j) & (KC_JOB_ROOT | KC_JOB_PROMISE)) || !kc__job_hold(j))
+    if ((kc__job_flags(j) & (KC_JOB_ROOT | KC_JOB_PROMISE)) || !kc__job_count_up(j))
         return true; /* a root's is kc__grace_shut's; or it has ended meanwhile */
     kc_time_t grace = by_parent ? own_grace(j) : grace_of(j);
-    kc_clock_t *clock = grace ? clock_of(j) : NULL;
-    if (clock) {
-        kc__clock_arm(clock, kc__sched_after(kc__job_sched(j), grace));
-        kc__clock_unref(clock);
+    kc_job_timer_t *timer = grace ? clock_of(j) : NULL;
+    if (timer) {
+        kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), grace));
+        kc__job_timer_unref(timer);
     }
-    kc__job_release_there(j);
-    return clock || !grace;
+    kc__job_count_down_there(j);
+    return timer || !grace;
 }
 
 void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
 {
     kc__job_lock(j);
-    kc_clock_t *clock = ext->grace_end;
-    if (clock)
-        kc__clock_ref(clock);
+    kc_job_timer_t *timer = ext->grace_end;
+    if (timer)
+        kc__job_timer_ref(timer);
     kc__job_unlock(j);
-    if (!clock)
+    if (!timer)
         return;
-    kc__clock_hop(clock);
-    kc__clock_unref(clock);
+    kc__job_timer_hop(timer);
+    kc__job_timer_unref(timer);
 }
 
 /* ---- the scheduler's ------------------------------------------------------------------------- */
@@ -136,14 +136,14 @@ int kc__grace_open(kc_sched_t *s)
     kc_job_ext_t *ext = s->grace ? kc__job_ext(root) : NULL;
 
     if (ext)
-        ext->grace_end = kc__clock_new(root, last_grace_rings);
+        ext->grace_end = kc__job_timer_new(root, last_grace_rings);
     return !s->grace || (ext && ext->grace_end) ? 0 : -ENOMEM;
 }
 
 void kc__grace_shut(kc_sched_t *s)
 {
     if (s->grace)
-        kc__clock_arm(main_ext(s)->grace_end, kc__sched_after(s, s->grace));
+        kc__job_timer_arm(main_ext(s)->grace_end, kc__sched_after(s, s->grace));
 }
 
 /* Here, where it can be taken off its thread. */
@@ -151,6 +151,6 @@ void kc__grace_gone(kc_sched_t *s)
 {
     if (!s->grace)
         return;
-    kc__clock_drop(main_ext(s)->grace_end);
+    kc__job_timer_drop(main_ext(s)->grace_end);
     main_ext(s)->grace_end = NULL;
 }

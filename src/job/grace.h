@@ -17,7 +17,7 @@ bool kc__grace_begins(kc_job_t *j, bool by_parent);
 /* The body of j goes on on another thread: so does the clock. */
 void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext);
 
-/* That of a scheduler: as kc_task_host (sched.h) says of open, shut and gone. */
+/* That of a scheduler: as kc_sched_hooks (task.h) says of open, shut and gone. */
 int kc__grace_open(kc_sched_t *s);
 void kc__grace_shut(kc_sched_t *s);
 void kc__grace_gone(kc_sched_t *s);

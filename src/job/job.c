@@ -2,7 +2,7 @@
 /*
  * job.c - the tree of jobs: who waits for whom, and the one way in which a job ends.
  *
- * WHAT     A job counts what it must wait for: its body, its children, leases, and notices of a
+ * WHAT     A job counts what it must wait for: its body, its children, leases, and messages of a
  *          cancel that are on their way to its thread. Whoever takes the last one away ends it:
  *          that happens once, and whoever it is runs nothing of the user's there. A child holds its
  *          parent by such a count, so nothing in a tree ends before what is below it.
@@ -16,18 +16,18 @@
  *
  *          the count, from kc__job_new to job_end:
  *
- *            1  the body (a group: open; a promise: pending)   gone: kc__job_release by body.c,
+ *            1  the body (a group: open; a promise: pending)   gone: kc__job_count_down by body.c,
  *                                                              scope.c, kc_group_close, cancel.c
  *            +1 each child           kc__job_attach            gone: end of the child
  *            +1 each lease           kc_lease_take             gone: kc_lease_release; the last one
- *                                                              in the count becomes a notice
- *            +1 a notice on its way  cancel.c                  gone: kc__job_notice
+ *                                                              in the count becomes a message
+ *            +1 a message on its way  cancel.c                  gone: kc__job_cancel_message
  *
  *          seal and job_end, the one completion path: those who join are claimed --> the outcome
- *          is settled --> the parent hears of a failure --> DONE --> alarms and signals are cut -->
+ *          is settled --> the parent hears of a failure --> DONE --> timers and signals are cut -->
  *          those who join are woken, once each --> the parent's count falls, which may end the
  *          parent: in a loop, so that depth costs no stack --> the tree's reference is given up.
- *          end_quickly and kc__job_end_at_rest are the same for those for whom most of it is
+ *          end_fast and kc__job_end_at_rest are the same for those for whom most of it is
  *          nothing: nobody joins, nobody listens, the parent has others to wait for.
  *
  * WHO      The lock is a bit of the word, held for a few instructions (a dump: some microseconds),
@@ -37,7 +37,7 @@
  * ORDER    id     site             operation     pairs with      carries; what breaks if weaker
  *          job.3  state, result,   load_acquire  word.1, word.2  outcome, payload, what the body
  *                 wait, attach,                                  wrote; what is under the lock, if
- *                 heir, end: word                                it is taken next
+ *                 successor, end: word                                it is taken next
  *          job.4  unref: refs      sub_acq_rel   job.4           all uses before the block is free
  *          job.5  ext              cas_acq_rel,  job.5           its contents
  *                                  load_acquire
@@ -82,7 +82,7 @@ uint64_t kc__word_wait(kc_task_t *task)
     return seen;
 }
 
-bool kc__job_hold(kc_job_t *j)
+bool kc__job_count_up(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task);
 
@@ -111,19 +111,19 @@ kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext)
 static void ext_free(kc_job_ext_t *ext)
 {
     if (ext->timeout)
-        kc__clock_drop(ext->timeout);
+        kc__job_timer_drop(ext->timeout);
     if (ext->grace_end)
-        kc__clock_drop(ext->grace_end);
+        kc__job_timer_drop(ext->grace_end);
     if (ext->culprit)
         kc__job_unref(ext->culprit); /* whose own is NULL */
     kc__free(ext->message);
     kc__payload_free(ext);
     kc__locals_free(ext);
-    kc__news_free(ext);
+    kc__job_signal_free(ext);
     kc__free(ext);
 }
 
-static KC_NOINLINE void free_with_care(kc_job_t *j)
+static KC_NOINLINE void free_slow(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
     kc_thread_t *t = kc__thread_make();
@@ -140,7 +140,7 @@ void kc__job_free(kc_job_t *j)
     kc_thread_t *t = kc__thread();
 
     if (kc_unlikely(kc__job_ext_of(j) || t->serial == 0))
-        free_with_care(j);
+        free_slow(j);
     else
         kc__block_put(&t->jobs, &j->task.block);
 }
@@ -249,22 +249,7 @@ static void ring_remove(kc_job_t *parent, kc_job_t *j)
     j->next = NULL;
 }
 
-void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(j);
-    bool top = kc__job_flags(j->parent) & KC_JOB_ROOT;
-    kc_record_t e = { .at = at,
-                      .job = kc__job_number(j),
-                      .other = top ? 0 : kc__job_number(j->parent),
-                      .kind = (uint8_t)kind,
-                      .value = (int32_t)kc__job_flags(j),
-                      .state = kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING
-                                                                   : KC_JOB_ACTIVE };
-
-    kc__sched_record(s, e, ext && ext->name[0] ? ext->name : NULL);
-}
-
-static KC_NOINLINE int attach_with_care(kc_job_t *parent, kc_job_t *j)
+static KC_NOINLINE int attach_slow(kc_job_t *parent, kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&parent->task);
 
@@ -288,7 +273,7 @@ int kc__job_attach(kc_job_t *parent, kc_job_t *j)
     if (kc_unlikely((seen & (KC_WORD_CLOSED | KC_WORD_HALT | KC_WORD_LOCK)) ||
                     others >= KC_WORD_COUNT - 1) ||
         !kc__word_swap(&parent->task, &seen, word | KC_WORD_LOCK))
-        return attach_with_care(parent, j);
+        return attach_slow(parent, j);
     ring_add(parent, j);
     kc__job_unlock_to(parent, word + 1);
     return 0;
@@ -319,7 +304,7 @@ static kc_job_t *may_follow(kc_job_t *parent, kc_job_t *j)
      * have not waited for their turn (skip_the_queue) there may be more than may run. */
     bool full = --ext->running >= ext->max_running;
     bool halted = kc__job_word(parent) & KC_WORD_HALT;
-    kc_job_t *next = full || halted ? NULL : kc__turn_next(ext);
+    kc_job_t *next = full || halted ? NULL : kc__pending_pop(ext);
     ext->running += next != NULL;
     return next;
 }
@@ -334,7 +319,7 @@ bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
     bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
-        kc__turn_wait(ext, j);
+        kc__pending_push(ext, j);
     else
         ext->running++;
     kc__job_unlock(parent);
@@ -383,14 +368,14 @@ static bool fails_parent(const kc_job_t *j)
 static void cut_off(kc_job_t *j, kc_job_ext_t *ext)
 {
     kc__job_lock(j);
-    kc_clock_t *timeout = ext->timeout, *grace_end = ext->grace_end;
+    kc_job_timer_t *timeout = ext->timeout, *grace_end = ext->grace_end;
     ext->timeout = ext->grace_end = NULL;
     kc__job_unlock(j);
     if (timeout)
-        kc__clock_drop(timeout);
+        kc__job_timer_drop(timeout);
     if (grace_end)
-        kc__clock_drop(grace_end);
-    kc__news_end(j);
+        kc__job_timer_drop(grace_end);
+    kc__job_signal_end(j);
     if (ext->ended)
         ext->ended(ext->owner);
 }
@@ -470,12 +455,12 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     kc_job_ext_t *ext = kc__job_ext_of(j);
     bool tells = kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
                  (fails_parent(j) || kc__failure_is_reported(j));
-    if (kc_unlikely(tells || (ext && (ext->news || ext->drop)))) {
+    if (kc_unlikely(tells || (ext && (ext->signal || ext->drop)))) {
         kc__job_unlock(j);
         if (tells)
             kc__worker_call(tell_failure, j);
         if (ext) {
-            kc__news_cut(j);
+            kc__job_signal_cut(j);
             kc__payload_end(ext, *done);
         }
         kc__job_lock(j);
@@ -525,10 +510,10 @@ static KC_NOINLINE void record_wake(kc_job_t *j, const kcoro_t *co)
 
 /* One whose parent is in another scheduler has left it: the hold on that is over when all has
  * followed there. Returns it, instead of the one before. */
-static kc_sched_t *guest_left(kc_sched_t *before, kc_sched_t *held)
+static kc_sched_t *foreign_left(kc_sched_t *before, kc_sched_t *held)
 {
     if (before)
-        kc__hold_ends(before);
+        kc__external_end(before);
     return held;
 }
 
@@ -569,18 +554,18 @@ static void job_end(kc_job_t *j, uint64_t done)
             kc__wait_wake(w);
         }
         kc_sched_t *above = NULL;
-        if (kc_unlikely(kc__job_flags(j) & KC_JOB_GUEST)) {
+        if (kc_unlikely(kc__job_flags(j) & KC_JOB_FOREIGN)) {
             above = kc__job_sched(parent);
-            kc__guest_goes(j);
+            kc__foreign_remove(j);
         }
         more = leave_parent(parent, j);
         if (kc_unlikely(above != NULL))
-            held = guest_left(held, above);
+            held = foreign_left(held, above);
         kc__job_unref(j);
         j = parent;
     }
     if (kc_unlikely(held != NULL))
-        kc__hold_ends(held);
+        kc__external_end(held);
 }
 
 void kc__job_end_now(kc_job_t *j)
@@ -591,14 +576,14 @@ void kc__job_end_now(kc_job_t *j)
 
 /* The same of one that is sealed, without an extension, on the thread of its body: what most ends
  * are, in a few instructions. True: its parent has more to wait for, and nobody looks at that. */
-KC_INLINE bool end_quickly(kc_job_t *j, uint64_t done)
+KC_INLINE bool end_fast(kc_job_t *j, uint64_t done)
 {
     kc_worker_t *w = kc__worker();
     kc_job_t *parent = j->parent;
     uint64_t seen = kc_load_acquire(&parent->task.word); /* job.3 */
 
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_TOOLS)) ||
-        (kc__job_flags(j) & (KC_JOB_GUEST | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TRACE | KC_MODE_TOOLS)) ||
+        (kc__job_flags(j) & (KC_JOB_FOREIGN | KC_JOB_COUNTED)) || (seen & KC_WORD_COUNT) == 1 ||
         is_looked_at(seen, kc__job_flags(parent) & KC_JOB_ROOT) ||
         (kc_unlikely(done != KC_WORD_DONE) && !(seen & KC_WORD_UNDONE)) || /* it may be so now */
         !kc__word_try(&parent->task, seen, seen | KC_WORD_LOCK))
@@ -654,25 +639,25 @@ KC_INLINE bool body_goes(kc_job_t *j)
     if ((seen & (KC_WORD_COUNT | others)) != 1 || !is_simple(j) ||
         !kc__word_swap(&j->task, &seen, word))
         return false;
-    if (kc_likely(end_quickly(j, KC_WORD_DONE)))
+    if (kc_likely(end_fast(j, KC_WORD_DONE)))
         kc__job_unref(j);
     else
         job_end(j, KC_WORD_DONE);
     return true;
 }
 
-void kc__job_release(kc_job_t *j, uint64_t clear)
+void kc__job_count_down(kc_job_t *j, uint64_t clear)
 {
     if (!(clear & KC_WORD_BODY) || !body_goes(j))
         release(j, clear, false);
 }
 
-bool kc__job_release_last(kc_job_t *j, uint64_t clear)
+bool kc__job_count_down_last(kc_job_t *j, uint64_t clear)
 {
     return release(j, clear, true);
 }
 
-bool kc__job_release_not_last(kc_job_t *j)
+bool kc__job_count_down_not_last(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task);
 
@@ -690,7 +675,7 @@ bool kc__job_release_not_last(kc_job_t *j)
 }
 
 /* The body of its parent drains, and j is all that it waits for. */
-static KC_NOINLINE kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
+static KC_NOINLINE kcoro_t *successor_above(kc_job_t *parent, kc_worker_t *me)
 {
     uint64_t seen = kc__word_seen(&parent->task);
 
@@ -703,7 +688,7 @@ static KC_NOINLINE kcoro_t *heir_above(kc_job_t *parent, kc_worker_t *me)
     return kc__wait_claim_own(w, 0) ? w->co : NULL;
 }
 
-kcoro_t *kc__job_heir(kc_job_t *j)
+kcoro_t *kc__job_successor(kc_job_t *j)
 {
     uint64_t seen = kc_load_acquire(&j->task.word); /* job.3 */
     kc_thread_t *t = kc__thread();
@@ -713,7 +698,7 @@ kcoro_t *kc__job_heir(kc_job_t *j)
     if (kc_unlikely(kc__job_is_heard(j, seen)))
         return t->root; /* its last child has gone since kc__job_tells was asked */
     if (!(seen & KC_WORD_WAITERS))
-        return heir_above(j->parent, t->worker);
+        return successor_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
      * stack, and stays locked until then. */
     uint64_t word = ((seen & ~(KC_WORD_BODY | KC_WORD_DRAIN)) - 1) | KC_WORD_LOCK;
@@ -727,7 +712,7 @@ kcoro_t *kc__job_heir(kc_job_t *j)
         return t->root;
     j->waiters = l->next = NULL; /* it was the only one */
     kc__worker_count(t->worker, KC_COUNT_WAKES);
-    if (kc_unlikely(kc__worker_cares(t->worker, KC_CARE_TRACE)))
+    if (kc_unlikely(kc__worker_has_mode(t->worker, KC_MODE_TRACE)))
         record_wake(j, w->co);
     return w->co;
 }
@@ -739,7 +724,7 @@ static KC_NOINLINE void end_on_next_stack(kc_job_t *j, uint64_t word, uint64_t d
 
     w->between = true;
     if (word & KC_WORD_BODY)
-        kc__job_release(j, KC_WORD_BODY);
+        kc__job_count_down(j, KC_WORD_BODY);
     else
         job_end(j, done);
     w->between = false;
@@ -752,7 +737,7 @@ void kc__job_body_gone(kc_job_t *j)
     if (kc_likely(!(word & KC_WORD_BODY) && !j->waiters && is_simple(j))) {
         done = outcome(j, word);
         kc__job_unlock_to(j, (word & ~KC_WORD_LOCK) | done);
-        if (kc_likely(end_quickly(j, done))) {
+        if (kc_likely(end_fast(j, done))) {
             kc__job_unref(j);
             return;
         }
@@ -782,7 +767,7 @@ KC_INLINE bool drain_once(kc_job_t *j)
         kc__tsan_acquire(j); /* of those that have ended */
         return false;
     }
-    kc__wait_begin_firm(&w, KC_WAIT_CHILDREN, j);
+    kc__wait_begin_uncancellable(&w, KC_WAIT_CHILDREN, j);
     j->task.wait = &w; /* before anybody can see DRAIN */
     do
         if ((seen & KC_WORD_COUNT) == 1) {
@@ -802,7 +787,7 @@ KC_AFTER_SWITCH bool kc__job_drain_once(kc_job_t *j)
 
 KC_AFTER_SWITCH void kc__job_drain_children(kc_job_t *j)
 {
-    if (kc_unlikely(kc__worker_cares(kc__worker(), KC_CARE_CYCLES))) {
+    if (kc_unlikely(kc__worker_has_mode(kc__worker(), KC_MODE_CYCLES))) {
         kc__cycle_drain(j);
         return;
     }

@@ -23,29 +23,31 @@
 enum {
     KC_JOB_PUBLIC = KC_JOB_SUPERVISOR | KC_JOB_DETACHED | KC_JOB_NOW | KC_JOB_UNWIND |
                     KC_JOB_MIGRATE | KC_JOB_ALONE,
-    KC_JOB_SCOPE = 1 << 16,   /* its body is a piece of its parent's body                  */
-    KC_JOB_GROUP = 1 << 17,   /* it has no body, and is open until it is closed            */
-    KC_JOB_PROMISE = 1 << 18, /* it has no body, and somebody will say how it ended        */
-    KC_JOB_ROOT = 1 << 19,    /* the parent of what is nobody's child                      */
-    KC_JOB_UNHELD = 1 << 20,  /* a promise that jobs of its own scheduler keep             */
-    KC_JOB_COUNTED = 1 << 21, /* it counts as running in a parent with max_running         */
-    KC_JOB_GUEST = 1 << 22,   /* its parent is in another scheduler                        */
-    KC_JOB_PENDING = 1 << 23, /* it waits for its turn in a parent with max_running        */
-    KC_JOB_GRACED = 1 << 28,  /* it has a grace of its own, or one above it has            */
-    KC_JOB_TELLS = 1 << 29,   /* the user may hear of its end: kc_task_more, payload.c     */
-    KC_JOB_ONESHOT = 1 << 27, /* a promise whose resolver has a reference (oneshot.c)      */
+    KC_JOB_SCOPE = 1 << 16,    /* its body is a piece of its parent's body                  */
+    KC_JOB_GROUP = 1 << 17,    /* it has no body, and is open until it is closed            */
+    KC_JOB_PROMISE = 1 << 18,  /* it has no body, and somebody will say how it ended        */
+    KC_JOB_ROOT = 1 << 19,     /* the parent of what is nobody's child                      */
+    KC_JOB_INTERNAL = 1 << 20, /* a promise that jobs of its own scheduler keep             */
+    KC_JOB_COUNTED = 1 << 21,  /* it counts as running in a parent with max_running         */
+    KC_JOB_FOREIGN = 1 << 22,  /* its parent is in another scheduler                        */
+    KC_JOB_PENDING = 1 << 23,  /* it waits for its turn in a parent with max_running        */
+    KC_JOB_GRACED = 1 << 28,   /* it has a grace of its own, or one above it has            */
+    KC_JOB_TELLS = 1 << 29,    /* the user may hear of its end: kc_task_more, payload.c     */
+    KC_JOB_ONESHOT = 1 << 27,  /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
     KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
     KC_JOB_CODED = 1 << 25,    /* ... and not 0: task.returned says what                        */
     KC_JOB_NO_RETURN = 1 << 26 /* it never will: it is unwound, or dispose runs instead         */
 };
 
-_Static_assert((0ull + KC_JOB_SCOPE + KC_JOB_GROUP + KC_JOB_PROMISE + KC_JOB_ROOT + KC_JOB_UNHELD +
-                KC_JOB_COUNTED + KC_JOB_GUEST + KC_JOB_PENDING + KC_JOB_GRACED + KC_JOB_TELLS +
-                KC_JOB_ONESHOT + KC_JOB_RETURNED + KC_JOB_CODED + KC_JOB_NO_RETURN) ==
-                   (KC_JOB_SCOPE | KC_JOB_GROUP | KC_JOB_PROMISE | KC_JOB_ROOT | KC_JOB_UNHELD |
-                    KC_JOB_COUNTED | KC_JOB_GUEST | KC_JOB_PENDING | KC_JOB_GRACED | KC_JOB_TELLS |
-                    KC_JOB_ONESHOT | KC_JOB_RETURNED | KC_JOB_CODED | KC_JOB_NO_RETURN),
+_Static_assert((0ull + KC_JOB_SCOPE + KC_JOB_GROUP + KC_JOB_PROMISE + KC_JOB_ROOT +
+                KC_JOB_INTERNAL + KC_JOB_COUNTED + KC_JOB_FOREIGN + KC_JOB_PENDING +
+                KC_JOB_GRACED + KC_JOB_TELLS + KC_JOB_ONESHOT + KC_JOB_RETURNED + KC_JOB_CODED +
+                KC_JOB_NO_RETURN) ==
+                   (KC_JOB_SCOPE | KC_JOB_GROUP | KC_JOB_PROMISE | KC_JOB_ROOT | KC_JOB_INTERNAL |
+                    KC_JOB_COUNTED | KC_JOB_FOREIGN | KC_JOB_PENDING | KC_JOB_GRACED |
+                    KC_JOB_TELLS | KC_JOB_ONESHOT | KC_JOB_RETURNED | KC_JOB_CODED |
+                    KC_JOB_NO_RETURN),
                "each flag has a bit of its own");
 
 /* Of task.held: too many locks to be counted; and a bit: somebody wants to know which (held.c). */
@@ -84,23 +86,23 @@ typedef struct kc_local {
 struct kc_job_ext {
     void (*dispose)(void *arg); /* I                                                   */
     void (*ending)(void *owner, uint64_t done); /* I  under its lock, just before it is terminal */
-    void (*ended)(void *owner); /* I  called when it is terminal                       */
-    void *owner;                /* I                                                   */
-    size_t stack;               /* I  0: the scheduler's default                       */
-    kc_time_t grace;            /* I  its own; 0: none                                 */
-    struct kc_clock *timeout;   /* L  armed; NULL: none                                */
-    struct kc_clock *grace_end; /* L  armed by the cancel; see grace.c                 */
-    kc_local_t *locals;         /* L                                                   */
-    struct kc_news *news;       /* L  its signal and slots, see job_signal.c                 */
-    kc_time_t born;             /* I  if it is dated: when, on its scheduler's clock   */
-    bool dated;                 /* I                                                   */
-    uint32_t max_running;       /* I  0: no limit                                      */
-    uint32_t running;           /* L  children that have started and not ended         */
-    kc_queue_t pending;         /* L  children that must wait; task.before is the way back */
-    kc_job_t *next_guest, *prev_guest; /* GUEST: see root.c                            */
-    kc_job_t *culprit;                 /* L  whose failure is its own, with a reference        */
-    char *message;                     /* L  what its body has to say about it; NULL: nothing  */
-    char name[32];                     /* I                                                   */
+    void (*ended)(void *owner);     /* I  called when it is terminal                       */
+    void *owner;                    /* I                                                   */
+    size_t stack;                   /* I  0: the scheduler's default                       */
+    kc_time_t grace;                /* I  its own; 0: none                                 */
+    struct kc_job_timer *timeout;   /* L  armed; NULL: none                                */
+    struct kc_job_timer *grace_end; /* L  armed by the cancel; see grace.c                 */
+    kc_local_t *locals;             /* L                                                   */
+    struct kc_job_signal *signal;   /* L  its signal and slots, see job_signal.c                 */
+    kc_time_t born;                 /* I  if it is dated: when, on its scheduler's clock   */
+    bool dated;                     /* I                                                   */
+    uint32_t max_running;           /* I  0: no limit                                      */
+    uint32_t running;               /* L  children that have started and not ended         */
+    kc_queue_t pending;             /* L  children that must wait; task.before is the way back */
+    kc_job_t *next_foreign, *prev_foreign; /* GUEST: see root.c                            */
+    kc_job_t *culprit;           /* L  whose failure is its own, with a reference        */
+    char *message;               /* L  what its body has to say about it; NULL: nothing  */
+    char name[32];               /* I                                                   */
     void *payload;               /* O  OWNED: the value, for who disposes of it (payload.c)   */
     void (*drop)(void *payload); /* O  ... by this; NULL: nobody need any more                */
     KC_ATOMIC(uint32_t) taken;   /* A  1: somebody has got it                                 */
@@ -255,10 +257,10 @@ KC_INLINE void kc__job_created(kc_sched_t *s, kc_job_t *j, int64_t at)
 }
 
 /* One more in the count, if it is not terminal. */
-bool kc__job_hold(kc_job_t *j);
+bool kc__job_count_up(kc_job_t *j);
 
 /* One less in the count; ends the job if it was the last. clear: bits of the word to clear. */
-void kc__job_release(kc_job_t *j, uint64_t clear);
+void kc__job_count_down(kc_job_t *j, uint64_t clear);
 
 void kc__job_ref(kc_job_t *j);
 void kc__job_unref(kc_job_t *j);
@@ -289,11 +291,11 @@ KC_INLINE void kc__job_hand_on(const kc_job_t *j, const kc_job_t *parent)
 }
 
 /* Gives up the last one in the count, and ends the job. False: it is not the last. */
-bool kc__job_release_last(kc_job_t *j, uint64_t clear);
+bool kc__job_count_down_last(kc_job_t *j, uint64_t clear);
 
-/* One less in the count, which is no root's. False: it was the last, and is a notice now, which the
- * caller must send. */
-bool kc__job_release_not_last(kc_job_t *j);
+/* One less in the count, which is no root's. False: it was the last, and is a message now, which
+ * the caller must send. */
+bool kc__job_count_down_not_last(kc_job_t *j);
 
 /* Of a parent with an extension: may j start? */
 bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
@@ -308,7 +310,7 @@ KC_INLINE bool kc__job_may_start(kc_job_t *j)
 
 /* Of a job whose body ends now: the coroutine on this thread that waits for nothing else, or the
  * thread's root. It must run next, and first of all kc__job_body_gone. NULL: there is no such. */
-kcoro_t *kc__job_heir(kc_job_t *j);
+kcoro_t *kc__job_successor(kc_job_t *j);
 
 /* Under the locks of both: j, whose body is at rest on this thread and will not go on, ends as
  * cancelled. word: its word, marked so. Nobody waits for it; it has no extension. Its parent, which
@@ -331,9 +333,10 @@ KC_INLINE bool kc__job_tells(const kc_job_t *j)
     uint64_t word = kc__job_word(j);
 
     for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        /* As kc__job_is_heard; and what a guest has left is another scheduler's to hear of. */
+        /* As kc__job_is_heard; and what a foreign job has left is another scheduler's to hear of.
+         * */
         if (kc_unlikely((word & KC_WORD_FAILED) ||
-                        (kc__job_flags(j) & (KC_JOB_TELLS | KC_JOB_GUEST))))
+                        (kc__job_flags(j) & (KC_JOB_TELLS | KC_JOB_FOREIGN))))
             return true;
         j = j->parent;
     }

@@ -69,3 +69,18 @@ uint64_t kc_job_id(const kc_job_t *j)
 {
     return kc__job_number(kc__job_live("kc_job_id", j));
 }
+
+void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind)
+{
+    kc_job_ext_t *ext = kc__job_ext_of(j);
+    bool top = kc__job_flags(j->parent) & KC_JOB_ROOT;
+    kc_record_t e = { .at = at,
+                      .job = kc__job_number(j),
+                      .other = top ? 0 : kc__job_number(j->parent),
+                      .kind = (uint8_t)kind,
+                      .value = (int32_t)kc__job_flags(j),
+                      .state = kc__job_word(j) & KC_WORD_CANCELLED ? KC_JOB_CANCELLING
+                                                                   : KC_JOB_ACTIVE };
+
+    kc__sched_record(s, e, ext && ext->name[0] ? ext->name : NULL);
+}

@@ -88,11 +88,11 @@ bool kc__join_has_failed(uint64_t word)
     return (word & KC_WORD_COUNT) == 0 && (!(word & KC_WORD_DONE) || (word & KC_WORD_DONE_FAILED));
 }
 
-KC_NOINLINE void kc__join_firmly(kc_job_t *j)
+KC_NOINLINE void kc__join_uncancellable(kc_job_t *j)
 {
     kc_wait_t w;
 
-    kc__wait_begin_firm(&w, KC_WAIT_JOIN, j);
+    kc__wait_begin_uncancellable(&w, KC_WAIT_JOIN, j);
     if (enqueue(kc__thread(), j, &w))
         (void)kc__wait_commit(&w, KC_FOREVER);
 }
@@ -102,11 +102,11 @@ KC_NOINLINE void kc__join_firmly(kc_job_t *j)
 static KC_NOINLINE int join_cancelled(kc_job_t *j, kcoro_t *co, uint64_t word)
 {
     if (kc__join_has_failed(word)) {
-        kc__join_firmly(j);
+        kc__join_uncancellable(j);
         return kc__job_result(j);
     }
     if (is_below(j, cancelled_top(kc__job_of(co->task))))
-        kc__join_firmly(j);
+        kc__join_uncancellable(j);
     return kc__job_cancelled_here(co);
 }
 

@@ -19,7 +19,7 @@ bool kc__join_enqueue(kc_thread_t *t, kc_job_t *j, kc_wait_t *w);
 bool kc__join_has_failed(uint64_t word);
 
 /* Waits for j, whatever comes. */
-void kc__join_firmly(kc_job_t *j);
+void kc__join_uncancellable(kc_job_t *j);
 
 /* join_any.c: a job has ended that w, a stand-in, waited for. */
 void kc__join_wakes(kc_wait_t *w);

@@ -9,7 +9,7 @@
  *          claimed hold beside who waits.
  *
  * SHAPE    in lines, one after the other --real_begins--> a stand-in that is woken ends the wait
- *          over: by a stand-in, by a cancel, or before it has begun --leave_lines--> in none
+ *          over: by a stand-in, by a cancel, or before it has begun --leave_queues--> in none
  *
  * WHO      several: L(lock); standin[i].wait: L(the job), until it is claimed; then whoever ends
  *          that job has it, until it gives its reference up.
@@ -81,7 +81,7 @@ static bool leave_line(kc_job_t *j, kc_wait_t *w, uint64_t *word)
 
 /* From now on no stand-in ends the wait. Those that are still in their lines leave. Returns the
  * index of the first whose job has failed, else that has ended, or is about to; n: none. */
-static size_t leave_lines(struct several *all, kc_job_t *const *jobs, size_t n, bool *failed)
+static size_t leave_queues(struct several *all, kc_job_t *const *jobs, size_t n, bool *failed)
 {
     size_t ended = n;
 
@@ -187,7 +187,7 @@ KC_INLINE size_t wait_for_one(kc_thread_t *t, kcoro_t *co, kc_job_t *const *jobs
     if (real_begins(all, n, &w))
         *rc = kc__wait_commit(&w, KC_FOREVER);
     bool failed, stopped = co && kc__job_stopped(kc__job_of(co->task));
-    size_t ended = leave_lines(all, jobs, n, &failed);
+    size_t ended = leave_queues(all, jobs, n, &failed);
     if (*rc == 0 && !(failed && stopped)) /* what comes of a failure may end before it has */
         ended = all->which;
     several_unref(all);
@@ -214,7 +214,7 @@ KC_AFTER_SWITCH int kc_join_any(kc_job_t *const *jobs, size_t n, size_t *which)
     if (i == n)
         return rc == -ECANCELED ? kc__job_cancelled_here(co) : rc;
     if (rc != 0)
-        kc__join_firmly(
+        kc__join_uncancellable(
             jobs[i]); /* it was about to end before the cancel came: then that counts */
     if (which)
         *which = i;

@@ -29,7 +29,7 @@
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
-bool kc__wishes_any(const struct kc_job_wishes *w)
+bool kc__options_any(const struct kc_job_options *w)
 {
     return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
            w->signal;
@@ -37,12 +37,12 @@ bool kc__wishes_any(const struct kc_job_wishes *w)
 
 static void timeout_rings(kc_job_t *j)
 {
-    kc__job_cancel(j, -ETIMEDOUT, KC_BY_CLOCK);
+    kc__job_cancel(j, -ETIMEDOUT, KC_BY_TIMEOUT);
 }
 
-int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
+int kc__options_prepare(kc_job_t *j, const struct kc_job_options *w)
 {
-    if (!kc__wishes_any(w))
+    if (!kc__options_any(w))
         return 0;
     kc_job_ext_t *ext = kc__job_ext(j);
     ext->born = kc__sched_now(kc__job_sched(j));
@@ -54,29 +54,29 @@ int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *w)
     ext->stack = w->stack;
     ext->max_running = w->max_running;
     ext->dispose = w->dispose;
-    if (w->timeout && !(ext->timeout = kc__clock_new(j, timeout_rings)))
+    if (w->timeout && !(ext->timeout = kc__job_timer_new(j, timeout_rings)))
         return -ENOMEM;
     if (w->grace && kc__grace_prepare(j, w->grace) != 0)
         return -ENOMEM;
-    return w->signal ? kc__news_prepare(j, w->signal) : 0;
+    return w->signal ? kc__job_signal_prepare(j, w->signal) : 0;
 }
 
-void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *w)
+void kc__options_arm(kc_job_t *j, const struct kc_job_options *w)
 {
     if (w->signal)
-        kc__news_bind(j);
+        kc__job_signal_bind(j);
     if (!w->timeout)
         return;
     kc_job_ext_t *ext = kc__job_ext(j);
     kc__job_lock(j);
-    kc_clock_t *clock = ext->timeout;
-    if (clock)
-        kc__clock_ref(clock);
+    kc_job_timer_t *timer = ext->timeout;
+    if (timer)
+        kc__job_timer_ref(timer);
     kc__job_unlock(j);
-    if (!clock)
+    if (!timer)
         return; /* it has ended already */
-    kc__clock_arm(clock, kc__sched_after(kc__job_sched(j), w->timeout));
-    kc__clock_unref(clock);
+    kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), w->timeout));
+    kc__job_timer_unref(timer);
 }
 
 /* ---- launch --------------------------------------------------------------------------------- */
@@ -103,7 +103,7 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
     if (!kc__sched_find(*s, where))
         return -EINVAL;
     kc__sched_check_process(*s);
-    if (borrows_sched(o) && !kc__job_hold(o->parent))
+    if (borrows_sched(o) && !kc__job_count_up(o->parent))
         return -ESHUTDOWN;
     bool detached = o->flags & KC_JOB_DETACHED;
     *parent = above && !detached ? above : kc__root_for(*s, detached);
@@ -113,7 +113,7 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
 static void leave_place(const kc_launch_opts_t *o)
 {
     if (kc_unlikely(borrows_sched(o)))
-        kc__job_release_there(o->parent);
+        kc__job_count_down_there(o->parent);
 }
 
 static int check(const kc_launch_opts_t *o)
@@ -159,12 +159,12 @@ int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
 /* A job that may be attached, with all that it needs. */
 static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
 {
-    struct kc_job_wishes wishes = kc__wishes_of(o);
-    kc_job_t *j = kc__job_new(s, o->flags | kind, kc__wishes_any(&wishes));
+    struct kc_job_options options = kc__options_of(o);
+    kc_job_t *j = kc__job_new(s, o->flags | kind, kc__options_any(&options));
 
     if (!j)
         return -ENOMEM;
-    int rc = kc__wishes_prepare(j, &wishes);
+    int rc = kc__options_prepare(j, &options);
     if (rc == 0)
         rc = kc__locals_inherit(j, o->parent);
     if (rc != 0) {
@@ -177,32 +177,33 @@ static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_
 
 static void arm(kc_job_t *j, const kc_launch_opts_t *o)
 {
-    struct kc_job_wishes wishes = { .timeout = o->timeout, .signal = o->signal };
+    struct kc_job_options options = { .timeout = o->timeout, .signal = o->signal };
 
-    kc__wishes_arm(j, &wishes);
+    kc__options_arm(j, &options);
 }
 
 /* j's parent is in another scheduler: its own must wait for it too, and find it at its end. */
-static int enter_as_guest(kc_job_t *parent, kc_job_t *j)
+static int enter_foreign(kc_job_t *parent, kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j), *above = kc__job_sched(parent);
     kc_job_t *root = kc__job_of(s->main->root);
 
     if (!kc__job_ext(j))
         return -ENOMEM;
-    uint32_t more = KC_JOB_GUEST | (above->grace ? KC_JOB_GRACED : 0u);
+    uint32_t more = KC_JOB_FOREIGN | (above->grace ? KC_JOB_GRACED : 0u);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | more);
-    kc__root_hold(root);
-    kc_add_relaxed(&above->holds, KC_HOLD_COMES); /* they wait for what others do: until job_end */
+    kc__root_count_up(root);
+    kc_add_relaxed(&above->external,
+                   KC_EXTERNAL_ONE);    /* they wait for what others do: until job_end */
     kc_store_relaxed(&j->task.word, 2); /* so a promise cannot end before it is known below */
     int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
     if (rc != 0) {
-        kc__hold_ends(above);
-        kc__job_release(root, 0);
+        kc__external_end(above);
+        kc__job_count_down(root, 0);
         return rc;
     }
-    kc__guest_comes(j);
-    kc__job_release(j, 0);
+    kc__foreign_add(j);
+    kc__job_count_down(j, 0);
     return 0;
 }
 
@@ -214,7 +215,7 @@ static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
 
     kc_store_relaxed(&j->refs, refs);
     int rc = kc_likely(kc__job_sched(parent) == kc__job_sched(j)) ? kc__job_attach(parent, j)
-                                                                  : enter_as_guest(parent, j);
+                                                                  : enter_foreign(parent, j);
     if (kc_unlikely(rc != 0)) {
         kc__job_free(j);
         return rc;
@@ -230,12 +231,12 @@ static void run_now(kc_job_t *j)
     kcoro_t *co = kc__task_coroutine(t->current);
 
     kc_store_relaxed(&j->task.worker, t->worker);
-    int rc = kc__task_host.start(&j->task);
+    int rc = kc__task_hooks.start(&j->task);
     if (rc == 0) {
         kc__worker_run_now(t, co, j->task.co);
         kc_thread_t *here = kc__thread();
         here->worker->launcher = NULL;
-        kc__wait_charge(here, co); /* it went on before all who were ready */
+        kc__wait_spend(here, co); /* it went on before all who were ready */
     } else if (rc == -ENOMEM) {
         kc__worker_no_stack(t->worker, &j->task, true); /* it starts as soon as there is one */
     } else if (rc == -EBUSY) {
@@ -275,14 +276,14 @@ KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
         kc__job_free(j);
         return -ENOMEM;
     }
-    int64_t at = kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE)) ? kc__os_now() : 0;
+    int64_t at = kc_unlikely(kc__worker_has_mode(w, KC_MODE_TRACE)) ? kc__os_now() : 0;
     int rc = kc__job_attach(parent, j);
     if (kc_unlikely(rc != 0)) {
         kc__job_free(j);
         return rc;
     }
     kc__worker_count(w, KC_COUNT_CREATED);
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TRACE))) /* as kc__job_created does */
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TRACE))) /* as kc__job_created does */
         kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
     if (out)
         *out = (kc_deferred_t *)j; /* before it can start */
@@ -319,7 +320,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         leave_place(o);
         return rc;
     }
-    bool foreign = kc__hold_for_foreign(s);
+    bool foreign = kc__external_begin_foreign(s);
     rc = make(s, o, 0, &j);
     if (rc == 0) {
         j->task.fn = fn;
@@ -335,7 +336,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
         start(j, o->flags & KC_JOB_NOW);
     }
     if (foreign)
-        kc__hold_ends(s);
+        kc__external_end(s);
     return rc;
 }
 
@@ -371,15 +372,15 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
         leave_place(o);
         return rc;
     }
-    bool held = (kind & (KC_JOB_PROMISE | KC_JOB_UNHELD)) == KC_JOB_PROMISE;
+    bool held = (kind & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
     if (held)
-        kc_add_relaxed(&s->holds, KC_HOLD_COMES);
+        kc_add_relaxed(&s->external, KC_EXTERNAL_ONE);
     kc_store_relaxed(&j->task.worker, who_looks_after(s));
     rc = enter(parent, j, kind & KC_JOB_ONESHOT ? 4 : 3); /* one is ours until it is armed */
     leave_place(o);
     if (rc != 0) {
         if (held)
-            kc_sub_acq_rel(&s->holds, 1); /* launch.1 */
+            kc_sub_acq_rel(&s->external, 1); /* launch.1 */
         return rc;
     }
     arm(j, o);
@@ -392,7 +393,7 @@ int kc__promise_of_ours(kc_deferred_t **out)
 {
     kc_job_t *j;
 
-    int rc = bodiless(NULL, KC_JOB_PROMISE | KC_JOB_UNHELD, &j);
+    int rc = bodiless(NULL, KC_JOB_PROMISE | KC_JOB_INTERNAL, &j);
     if (rc == 0)
         *out = (kc_deferred_t *)j;
     return rc;
@@ -418,31 +419,31 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out)
     return bodiless(opts, KC_JOB_PROMISE | KC_JOB_ONESHOT, out);
 }
 
-void kc__hold_ends(kc_sched_t *s)
+void kc__external_end(kc_sched_t *s)
 {
-    if ((uint32_t)kc_sub_acq_rel(&s->holds, 1) == 1) /* launch.1 */
-        kc__sched_look_again(s);                     /* it may see now that all wait */
+    if ((uint32_t)kc_sub_acq_rel(&s->external, 1) == 1) /* launch.1 */
+        kc__sched_look_again(s);                        /* it may see now that all wait */
 }
 
-bool kc__hold_for_foreign(kc_sched_t *s)
+bool kc__external_begin_foreign(kc_sched_t *s)
 {
     kc_worker_t *w = kc__worker();
 
     if (s->workers > 0 || (w && w->sched == s))
         return false;
-    kc_add_relaxed(&s->holds, KC_HOLD_COMES);
+    kc_add_relaxed(&s->external, KC_EXTERNAL_ONE);
     return true;
 }
 
 void kc__group_ends(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
-    bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_UNHELD)) == KC_JOB_PROMISE;
+    bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
 
     kc__tsan_release(j);
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
     if (held) /* last: what the release has brought must be there when main looks again */
-        kc__hold_ends(s);
+        kc__external_end(s);
 }
 
 int kc_group_close(kc_job_t *group)
@@ -463,11 +464,12 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
     kc_stub_t *stub = kc__stub_get(KC_LEASE_MAGIC, j, &number);
     if (!stub)
         return -ENOMEM;
-    if (!kc__job_hold(j)) {
+    if (!kc__job_count_up(j)) {
         kc__stub_put(stub, KC_LEASE_MAGIC, number);
         return -ESHUTDOWN;
     }
-    kc_add_relaxed(&kc__job_sched(j)->holds, KC_HOLD_COMES); /* it cannot end before: j is held */
+    kc_add_relaxed(&kc__job_sched(j)->external,
+                   KC_EXTERNAL_ONE); /* it cannot end before: j is held */
     *lease = (kc_lease_t){ j, stub, number };
     return 0;
 }
@@ -482,6 +484,7 @@ void kc_lease_release(kc_lease_t *lease)
         kc__usage("kc_lease_release", "a copy of a lease that was released " KC_RULE("J32"));
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);
-    kc__job_release_there(j); /* handlers of what ends, or hears of it, are not run here (J14) */
-    kc__hold_ends(s);
+    kc__job_count_down_there(
+        j); /* handlers of what ends, or hears of it, are not run here (J14) */
+    kc__external_end(s);
 }

@@ -8,7 +8,7 @@
 #include "job/job.h"
 
 /* What the options of launches and scopes have in common, into an extension made for it. */
-struct kc_job_wishes {
+struct kc_job_options {
     const char *name;
     size_t stack;
     kc_time_t timeout, grace;
@@ -18,9 +18,9 @@ struct kc_job_wishes {
 };
 
 /* What these options ask for. */
-KC_INLINE struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
+KC_INLINE struct kc_job_options kc__options_of(const kc_launch_opts_t *o)
 {
-    return (struct kc_job_wishes){
+    return (struct kc_job_options){
         .name = o->name,
         .stack = o->stack,
         .timeout = o->timeout,
@@ -31,13 +31,13 @@ KC_INLINE struct kc_job_wishes kc__wishes_of(const kc_launch_opts_t *o)
 }
 
 /* True: the job needs an extension. */
-bool kc__wishes_any(const struct kc_job_wishes *wishes);
+bool kc__options_any(const struct kc_job_options *options);
 
 /* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
-int kc__wishes_prepare(kc_job_t *j, const struct kc_job_wishes *wishes);
+int kc__options_prepare(kc_job_t *j, const struct kc_job_options *options);
 
 /* In the tree: the clock runs, the outside signal reaches it. */
-void kc__wishes_arm(kc_job_t *j, const struct kc_job_wishes *wishes);
+void kc__options_arm(kc_job_t *j, const struct kc_job_options *options);
 
 /* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
 int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
@@ -58,10 +58,11 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out);
 int kc__promise_keep(kc_job_t *j, int rc, void *payload);
 
 /* Something that only another thread may end keeps s from being stuck: one such is over. */
-void kc__hold_ends(kc_sched_t *s);
+void kc__external_end(kc_sched_t *s);
 
-/* A foreign thread is about to bring something to s: true, and then kc__hold_ends must follow. */
-bool kc__hold_for_foreign(kc_sched_t *s);
+/* A foreign thread is about to bring something to s: true, and then kc__external_end must follow.
+ * */
+bool kc__external_begin_foreign(kc_sched_t *s);
 
 /* A group is closed, or a promise kept or cancelled: what held it open is gone. */
 void kc__group_ends(kc_job_t *j);

@@ -46,12 +46,12 @@ static kc_local_t *list_of_other(kc_job_t *j)
 {
     kc_job_t *own = j;
 
-    if (!kc__job_hold(j))
+    if (!kc__job_count_up(j))
         return NULL; /* it has ended: nothing can be launched into it */
     while (kc__job_flags(own) & KC_JOB_SCOPE)
         own = own->parent;
     kc_local_t *list = list_of(own);
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
     return list;
 }
 

@@ -12,7 +12,7 @@
 #include "job/job.h"
 
 /* j waits behind the others. */
-KC_INLINE void kc__turn_wait(kc_job_ext_t *ext, kc_job_t *j)
+KC_INLINE void kc__pending_push(kc_job_ext_t *ext, kc_job_t *j)
 {
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_PENDING);
     j->task.before = ext->pending.tail;
@@ -20,7 +20,7 @@ KC_INLINE void kc__turn_wait(kc_job_ext_t *ext, kc_job_t *j)
 }
 
 /* j does not wait any more. False: it did not. */
-KC_INLINE bool kc__turn_leave(kc_job_ext_t *ext, kc_job_t *j)
+KC_INLINE bool kc__pending_remove(kc_job_ext_t *ext, kc_job_t *j)
 {
     kc_queue_t *q = &ext->pending;
 
@@ -42,13 +42,13 @@ KC_INLINE bool kc__turn_leave(kc_job_ext_t *ext, kc_job_t *j)
 }
 
 /* The same of the one that waits longest. NULL: none does. */
-KC_INLINE kc_job_t *kc__turn_next(kc_job_ext_t *ext)
+KC_INLINE kc_job_t *kc__pending_pop(kc_job_ext_t *ext)
 {
     kc_mpsc_node_t *first = ext->pending.head;
     kc_job_t *j = first ? kc_container_of(first, kc_job_t, task.block.link) : NULL;
 
     if (j)
-        kc__turn_leave(ext, j);
+        kc__pending_remove(ext, j);
     return j;
 }
 

@@ -8,15 +8,17 @@
  *          not all write to one cache line. Detached jobs have roots of their own, as kc_run does
  *          not wait for them.
  *
- *          A job whose parent is in another scheduler, a guest, is in no tree of its own one, which
- *          must end it all the same: it is in a list of that, in the order in which they came.
+ *          A job whose parent is in another scheduler, a foreign job, is in no tree of its own one,
+ *          which must end it all the same: it is in a list of that, in the order in which they
+ *          came.
  *
- * WHO      first_guest, last_guest of a scheduler, next_guest, prev_guest: L of main's root. The
- *          lock of a guest may be taken under it.
+ * WHO      first_foreign, last_foreign of a scheduler, next_foreign, prev_foreign: L of main's
+ *          root. The lock of a foreign job may be taken under it.
  *
- * ORDER    id      site       operation     pairs with  carries; what breaks if weaker
- *          root.4  held_open  load_acquire  launch.1    what the last hold has brought: a deadlock
- *                                                       would be reported that is none
+ * ORDER    id      site             operation     pairs with  carries; what breaks if weaker
+ *          root.4  awaits_external  load_acquire  launch.1    what the last external piece of work
+ *                                                             has brought: a deadlock would be
+ *                                                             reported that is none
  */
 #include "job/root.h"
 
@@ -95,20 +97,21 @@ void kc__roots_close(kc_sched_t *s)
     }
 }
 
-/* ---- guests ---------------------------------------------------------------------------------- */
+/* ---- foreign jobs
+ * ---------------------------------------------------------------------------------- */
 
-void kc__guest_comes(kc_job_t *j)
+void kc__foreign_add(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
     kc_job_t *root = main_root(s);
 
     bool ends = kc__job_lock(root) & KC_WORD_HALT;
-    kc__job_ext_of(j)->prev_guest = s->last_guest;
-    if (s->last_guest)
-        kc__job_ext_of(s->last_guest)->next_guest = j;
+    kc__job_ext_of(j)->prev_foreign = s->last_foreign;
+    if (s->last_foreign)
+        kc__job_ext_of(s->last_foreign)->next_foreign = j;
     else
-        s->first_guest = j;
-    s->last_guest = j;
+        s->first_foreign = j;
+    s->last_foreign = j;
     kc__job_unlock(root);
     if (!ends)
         return;
@@ -118,29 +121,29 @@ void kc__guest_comes(kc_job_t *j)
         kc__job_cancel(j, 0, KC_BY_GRACE);
 }
 
-void kc__guest_goes(kc_job_t *j)
+void kc__foreign_remove(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
     kc_job_t *root = main_root(s);
 
     kc__job_lock(root);
-    kc_job_t *next = kc__job_ext_of(j)->next_guest, *prev = kc__job_ext_of(j)->prev_guest;
-    *(next ? &kc__job_ext_of(next)->prev_guest : &s->last_guest) = prev;
-    *(prev ? &kc__job_ext_of(prev)->next_guest : &s->first_guest) = next;
+    kc_job_t *next = kc__job_ext_of(j)->next_foreign, *prev = kc__job_ext_of(j)->prev_foreign;
+    *(next ? &kc__job_ext_of(next)->prev_foreign : &s->last_foreign) = prev;
+    *(prev ? &kc__job_ext_of(prev)->next_foreign : &s->first_foreign) = next;
     kc__job_unlock(root);
-    kc__job_release(root, 0);
+    kc__job_count_down(root, 0);
 }
 
 /* The one that has come after j, or the first; held, and j not any more. NULL: none. */
-static kc_job_t *next_guest(kc_sched_t *s, kc_job_t *j)
+static kc_job_t *next_foreign(kc_sched_t *s, kc_job_t *j)
 {
     kc__job_lock(main_root(s));
-    kc_job_t *next = j ? kc__job_ext_of(j)->next_guest : s->first_guest;
-    while (next && !kc__job_hold(next))
-        next = kc__job_ext_of(next)->next_guest;
+    kc_job_t *next = j ? kc__job_ext_of(j)->next_foreign : s->first_foreign;
+    while (next && !kc__job_count_up(next))
+        next = kc__job_ext_of(next)->next_foreign;
     kc__job_unlock(main_root(s));
     if (j)
-        kc__job_release(j, 0);
+        kc__job_count_down(j, 0);
     return next;
 }
 
@@ -154,11 +157,11 @@ static kc_job_t *next_child(kc_job_t *parent, kc_job_t *j)
     kc_job_t *newest = parent->children, *next = newest ? newest->prev : NULL;
     if (j)
         next = j == newest ? NULL : j->prev;
-    while (next && !kc__job_hold(next))
+    while (next && !kc__job_count_up(next))
         next = next == newest ? NULL : next->prev;
     kc__job_unlock(parent);
     if (j)
-        kc__job_release(j, 0);
+        kc__job_count_down(j, 0);
     return next;
 }
 
@@ -185,7 +188,7 @@ void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *
 {
     for (int i = 0; i < kc__roots_count(s); i++)
         visit_below(kc__root_at(s, i), visit, arg);
-    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;) {
+    for (kc_job_t *j = NULL; (j = next_foreign(s, j)) != NULL;) {
         visit(j, arg);
         visit_below(j, visit, arg);
     }
@@ -199,7 +202,7 @@ void kc__roots_shut(kc_sched_t *s)
     kc__grace_shut(s);
     for (int i = 0; i < kc__roots_count(s); i++)
         kc__job_cancel(kc__root_at(s, i), -ESHUTDOWN, KC_BY_SHUTDOWN);
-    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;)
+    for (kc_job_t *j = NULL; (j = next_foreign(s, j)) != NULL;)
         kc__job_cancel(j, -ESHUTDOWN, KC_BY_SHUTDOWN);
 }
 
@@ -207,7 +210,7 @@ void kc__roots_over(kc_sched_t *s)
 {
     for (int i = 0; i < kc__roots_count(s); i++)
         kc__job_cancel(kc__root_at(s, i), 0, KC_BY_GRACE);
-    for (kc_job_t *j = NULL; (j = next_guest(s, j)) != NULL;)
+    for (kc_job_t *j = NULL; (j = next_foreign(s, j)) != NULL;)
         kc__job_cancel(j, 0, KC_BY_GRACE);
 }
 
@@ -236,9 +239,9 @@ static bool any_suspended(kc_sched_t *s)
     return n != 0;
 }
 
-bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen)
+bool kc__roots_await_external(kc_sched_t *s, uint64_t *seen)
 {
-    *seen = kc_load_acquire(&s->holds); /* root.4 */
+    *seen = kc_load_acquire(&s->external); /* root.4 */
     return (uint32_t)*seen > 0 || any_suspended(s);
 }
 
@@ -279,11 +282,11 @@ static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *
 
 /* The same with what options ask for. */
 static kc_job_t *task_with(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
-                           uint32_t flags, const struct kc_job_wishes *wishes)
+                           uint32_t flags, const struct kc_job_options *options)
 {
-    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__wishes_any(wishes));
+    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__options_any(options));
 
-    if (!j || kc__wishes_prepare(j, wishes) == 0)
+    if (!j || kc__options_prepare(j, options) == 0)
         return j;
     kc__job_free(j);
     return NULL;
@@ -296,9 +299,9 @@ kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *
         kc_job_t *plain = task_new(s, where, fn, arg, 0, false);
         return plain ? &plain->task : NULL;
     }
-    struct kc_job_wishes wishes = { .name = more->name, .dispose = more->dispose };
+    struct kc_job_options options = { .name = more->name, .dispose = more->dispose };
     kc_job_t *j = task_with(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
-                            more->tells ? KC_JOB_TELLS : 0u, &wishes);
+                            more->tells ? KC_JOB_TELLS : 0u, &options);
     kc_job_ext_t *ext = j && more->ended ? kc__job_ext(j) : NULL;
     if (ext) {
         ext->ended = more->ended;
@@ -315,22 +318,22 @@ void kc__roots_drop(kc_task_t *task)
     kc__job_free(kc__job_of(task));
 }
 
-/* Queues j. wishes: NULL: none. False: the scheduler ends, and j is the caller's still. */
-static bool root_launch(kc_job_t *j, const struct kc_job_wishes *wishes)
+/* Queues j. options: NULL: none. False: the scheduler ends, and j is the caller's still. */
+static bool root_launch(kc_job_t *j, const struct kc_job_options *options)
 {
     kc_sched_t *s = kc__job_sched(j);
-    bool foreign = kc__hold_for_foreign(s);
+    bool foreign = kc__external_begin_foreign(s);
     int64_t at = kc__trace_time(s);
     int rc = kc__job_attach(kc__root_for(s, false), j);
 
     if (rc == 0) {
         kc__job_created(s, j, at);
-        if (wishes)
-            kc__wishes_arm(j, wishes);
+        if (options)
+            kc__options_arm(j, options);
         kc__task_submit(&j->task);
     }
     if (foreign)
-        kc__hold_ends(s);
+        kc__external_end(s);
     return rc == 0;
 }
 
@@ -433,10 +436,10 @@ static kc_job_t *make_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *
 
     for (size_t i = 0; i < n; i++) {
         const kc_launch_opts_t *o = opts_of(&calls[i]);
-        struct kc_job_wishes wishes = kc__wishes_of(o);
+        struct kc_job_options options = kc__options_of(o);
         kc_affinity_t place = where;
         (void)find_place(s, where, &calls[i], &place);
-        *end = task_with(s, place, &calls[i], o->flags, &wishes);
+        *end = task_with(s, place, &calls[i], o->flags, &options);
         if (!*end) {
             drop_chain(first);
             return NULL;
@@ -460,9 +463,9 @@ int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *ca
         return -ENOMEM;
     for (size_t i = 0; j; j = next, i++) {
         const kc_launch_opts_t *o = opts_of(&calls[i]);
-        struct kc_job_wishes wishes = kc__wishes_of(o);
+        struct kc_job_options options = kc__options_of(o);
         next = j->next;
-        if (root_launch(j, &wishes)) {
+        if (root_launch(j, &options)) {
             any = true;
             continue;
         }

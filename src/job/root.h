@@ -42,16 +42,16 @@ void kc__roots_each(kc_sched_t *s, void (*visit)(kc_job_t *j, void *arg), void *
 
 /* j, whose parent is in another scheduler, is in the tree, and held, as is main's root for it; it
  * has ended. */
-void kc__guest_comes(kc_job_t *j);
-void kc__guest_goes(kc_job_t *j);
+void kc__foreign_add(kc_job_t *j);
+void kc__foreign_remove(kc_job_t *j);
 
-/* As kc_task_host (sched.h) says. */
+/* As kc_sched_hooks and kc_task_hooks (task.h) say. */
 int kc__roots_open(kc_sched_t *s);
 void kc__roots_close(kc_sched_t *s);
 void kc__roots_shut(kc_sched_t *s);
 void kc__roots_over(kc_sched_t *s); /* the grace of all that is shut is over */
 bool kc__roots_idle(kc_sched_t *s);
-bool kc__roots_held_open(kc_sched_t *s, uint64_t *seen);
+bool kc__roots_await_external(kc_sched_t *s, uint64_t *seen);
 bool kc__roots_end_shields(kc_sched_t *s);
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           const struct kc_task_more *more);
@@ -67,7 +67,7 @@ KC_INLINE void kc__root_arrive(kc_job_t *root)
 }
 
 /* One more in the count of a root, which is there as long as its scheduler. */
-KC_INLINE void kc__root_hold(kc_job_t *root)
+KC_INLINE void kc__root_count_up(kc_job_t *root)
 {
     uint64_t seen = kc__job_lock(root);
 

@@ -56,7 +56,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     if (!co)
         return -EPERM;
     kc_job_t *parent = kc__job_of(co->task);
-    struct kc_job_wishes wishes = {
+    struct kc_job_options options = {
         .name = opts->name,
         .timeout = opts->timeout,
         .grace = opts->grace,
@@ -64,10 +64,10 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
         .signal = opts->signal,
     };
     kc_job_t *j =
-        kc__job_new(t->worker->sched, opts->flags | KC_JOB_SCOPE, kc__wishes_any(&wishes));
+        kc__job_new(t->worker->sched, opts->flags | KC_JOB_SCOPE, kc__options_any(&options));
     if (!j)
         return -ENOMEM;
-    if (kc__wishes_prepare(j, &wishes) != 0) {
+    if (kc__options_prepare(j, &options) != 0) {
         kc__job_free(j);
         return -ENOMEM;
     }
@@ -84,7 +84,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     co->task = &j->task;
     if (kc_unlikely(kc__job_word(j) & KC_WORD_CANCELLED))
         kc__grace_begins(j, true); /* which needs no memory */
-    kc__wishes_arm(j, &wishes);
+    kc__options_arm(j, &options);
     return 0;
 }
 
@@ -100,7 +100,7 @@ KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc, bool *un
         kc__job_clean_up(j, s->mark.where, &s->mark);
         if (kc_unlikely(kc__job_word(j) & KC_WORD_FAILED))
             kc__failure_of_scope(j, kc__job_own(co));
-    } while (!kc__job_release_last(j, KC_WORD_BODY));
+    } while (!kc__job_count_down_last(j, KC_WORD_BODY));
     remove_mark(s);
     co->task = &parent->task;
     kc_store_relaxed(&parent->task.kind, KC_WAIT_NONE);

@@ -77,7 +77,7 @@ static void unref(struct waker *k)
 /* Calls of the user's code in which nothing may wait. */
 static void call(struct waker *k, void (*fn)(kc_waker_t *w, void *arg))
 {
-    struct kc_handling *h = kc__handling();
+    struct kc_handler_state *h = kc__handler_state();
 
     kc__handler_begins(h);
     fn(kc__handle_name(&k->handle), k->arg);
@@ -125,7 +125,7 @@ void kc__suspend_cancel(const kc_wait_t *w)
     k->told = true;
     kc_add_relaxed(&k->refs, 1);
     kc__worker_read_later(kc__worker(), &k->handle.block);
-    kc__worker_tell_host(kc__worker());
+    kc__worker_tell_loop(kc__worker());
 }
 
 void kc__suspend_message(kc_block_t *block)
@@ -161,7 +161,7 @@ KC_AFTER_SWITCH int kc_suspend(void (*begin)(kc_waker_t *w, void *arg),
     k->wait = &w;
     k->cancelled = cancelled;
     k->arg = arg;
-    kc__wait_begin_firm(&w, KC_WAIT_SUSPEND, k);
+    kc__wait_begin_uncancellable(&w, KC_WAIT_SUSPEND, k);
     if (co)
         kc__worker_count(t->worker, KC_COUNT_SUSPENDS);
     call(k, begin);

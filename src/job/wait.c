@@ -4,18 +4,18 @@
  * of.
  *
  * WHAT     A wait lies in the frame of the caller. Whoever claims it, exactly one, says what its
- *          result is and makes the coroutine ready: the owner of what is waited for, an alarm, or a
- *          cancel. A coroutine stays on its thread, so alarms and cancels of it are that thread's
- *          own affair: another thread that cancels a job sends a notice (cancel.c). So a wait needs
- *          no atomic operation to be found by a cancel, and no second look after it was published:
- *          the notice is read by the same thread, when the coroutine has left.
+ *          result is and makes the coroutine ready: the owner of what is waited for, a timer, or a
+ *          cancel. A coroutine stays on its thread, so timers and cancels of it are that thread's
+ *          own affair: another thread that cancels a job sends a message (cancel.c). So a wait
+ *          needs no atomic operation to be found by a cancel, and no second look after it was
+ *          published: the message is read by the same thread, when the coroutine has left.
  *
  * SHAPE    claim of the coroutine   OPEN, FIRM --claim--> TAKEN     --wake--> it is in a ready
  *                                   OPEN      --cancel--> CANCELLED           queue or inbox
  *          word of a plain thread   0 --claim--> 1 --wake--> KC_DONE
  *
  *          A claimed wait is always woken, and a coroutine that waits always leaves: it never
- *          notices by itself that it was claimed. So it comes out of a queue exactly once.
+ *          messages by itself that it was claimed. So it comes out of a queue exactly once.
  *
  * ORDER    id      site           operation      pairs with  carries; what breaks if weaker
  *          wait.2  wake: word     store_release  wait.3,     the result, for a plain thread
@@ -103,9 +103,9 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 }
 
 /* The time has come, on the thread of the coroutine. */
-static void wait_rings(kc_alarm_t *alarm)
+static void wait_times_out(kc_timed_call_t *timed)
 {
-    kc_wait_t *w = kc_container_of(alarm, kc_wait_t, alarm);
+    kc_wait_t *w = kc_container_of(timed, kc_wait_t, timed);
 
     if (kc__wait_claim(w, w->timed_out))
         kc__wait_wake(w);
@@ -155,8 +155,8 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 
 void kc__wait_arm(kc_wait_t *w, kc_time_t deadline)
 {
-    w->alarm.ring = wait_rings;
-    kc__timers_add(&w->worker->alarms, &w->alarm.timer, deadline);
+    w->timed.ring = wait_times_out;
+    kc__timers_add(&w->worker->timers, &w->timed.timer, deadline);
     kc__worker_hear_of(w->worker, deadline);
 }
 
@@ -195,7 +195,7 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
 
 void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
 {
-    t->worker->credit = KC_CREDIT;
+    t->worker->budget = KC_BUDGET;
     if (!kc__signal_in_handler())
         (void)kc__worker_yield(t, co);
 }
@@ -224,7 +224,7 @@ static bool is_pumped(const kc_worker_t *w)
 }
 
 /* In a coroutine inside a body, in a body that is unwound, or in a handler. */
-static KC_NOINLINE int yield_with_care(kc_thread_t *t, const char *call)
+static KC_NOINLINE int yield_slow(kc_thread_t *t, const char *call)
 {
     kcoro_t *co = kc__task_coroutine(t->current);
 
@@ -250,7 +250,7 @@ KC_INLINE int yield(const char *call)
     kcoro_t *co = t->current;
 
     if (kc_unlikely(kc_load_relaxed(&co->block.flags) != KC_CORO_TASK))
-        return yield_with_care(t, call);
+        return yield_slow(t, call);
     if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_WORD_STOP))
         return yield_cancelled(t, co);
     /* A cancel that comes meanwhile says so by the result of the switch (cancel.c). */
@@ -284,8 +284,8 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
-/* j goes on on another thread, with its clocks. A notice that goes to the old thread is sent on
- * from there, and so is a clock that comes meanwhile: who cancels j may give it one. */
+/* j goes on on another thread, with its clocks. A message that goes to the old thread is sent on
+ * from there, and so is a timer that comes meanwhile: who cancels j may give it one. */
 static void move_to(kc_job_t *j, kc_worker_t *to)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
@@ -294,12 +294,12 @@ static void move_to(kc_job_t *j, kc_worker_t *to)
     if (kc_likely(!ext))
         return;
     if (ext->timeout)
-        kc__clock_hop(ext->timeout);
+        kc__job_timer_hop(ext->timeout);
     kc__grace_hop(j, ext);
 }
 
 /* j is the innermost job of a body that goes on on another thread. Its open scopes move with it. */
-static void belongs_to(kc_job_t *j, kc_worker_t *to)
+static void set_worker(kc_job_t *j, kc_worker_t *to)
 {
     kc_worker_t *from = kc__worker();
 
@@ -335,7 +335,7 @@ int kc_hop(kc_affinity_t where)
                  : from->sched->worker[from->hops++ % (uint32_t)from->sched->workers];
     if (to == from)
         return 0;
-    belongs_to(j, to);
+    set_worker(j, to);
     kc__worker_hop(t, co);
     return 0;
 }
@@ -365,9 +365,9 @@ bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
     if (!to || to == from || to->sched != from->sched || to->index == KC_MAIN ||
         co == t->current || kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* rule C10 */
         return false;
-    if (w && kc__timer_pending(&w->alarm.timer))
-        kc__timers_remove(&from->alarms, &w->alarm.timer);
-    belongs_to(kc__job_of(co->task), to);
+    if (w && kc__timer_pending(&w->timed.timer))
+        kc__timers_remove(&from->timers, &w->timed.timer);
+    set_worker(kc__job_of(co->task), to);
     kc__worker_send(to, &co->block);
     return true;
 }

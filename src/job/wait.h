@@ -70,7 +70,7 @@ typedef struct kc_wait {
     kc_wait_kind_t kind;      /* I                                                          */
     int timed_out;            /* I  what rc is when its time has come                       */
     kc_worker_t *waker;       /* >(wait.1) of one that migrates: the thread that woke it  */
-    kc_alarm_t alarm;         /* O                                                          */
+    kc_timed_call_t timed;    /* O                                                          */
     kc_link_t link;           /* L  in the queue of what it waits for; then in a list of claimed */
 } kc_wait_t;
 
@@ -100,13 +100,13 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
 /* The caller has done something that often waits, without waiting: now and then others run. */
 KC_COLD void kc__wait_let_others(kc_thread_t *t, kcoro_t *co);
 
-KC_INLINE void kc__wait_charge(kc_thread_t *t, kcoro_t *co)
+KC_INLINE void kc__wait_spend(kc_thread_t *t, kcoro_t *co)
 {
-    if (kc_likely(co != NULL) && kc_unlikely(--t->worker->credit == 0))
+    if (kc_likely(co != NULL) && kc_unlikely(--t->worker->budget == 0))
         kc__wait_let_others(t, co);
 }
 
-/* As kc_task_host.move and joins (sched.h) say. */
+/* As kc_task_hooks.move and joins (task.h) say. */
 bool kc__wait_move(kcoro_t *co, kc_worker_t *to);
 bool kc__wait_joins(const kcoro_t *co);
 
@@ -126,7 +126,7 @@ void kc__wait_arm(kc_wait_t *w, kc_time_t deadline);
 
 #if defined(KC_MODEL) && !defined(KC_MODEL_WAITS) /* most models have their own, and keep books */
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
+void kc__wait_begin_uncancellable(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
 int kc__wait_commit(kc_wait_t *w, kc_time_t deadline);
 bool kc__wait_claim(kc_wait_t *w, int rc);
 bool kc__wait_claim_own(kc_wait_t *w, int rc);
@@ -184,7 +184,7 @@ KC_INLINE void kc__wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_
     w->kind = kind;
     w->timed_out = -ETIMEDOUT;
     w->waker = NULL;
-    w->alarm.timer.where = NULL;
+    w->timed.timer.where = NULL;
     w->link.next = NULL;
 }
 
@@ -204,7 +204,7 @@ KC_INLINE void kc__wait_begin_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_w
 }
 
 /* As kc__wait_begin_checked, where cancellation does not count. */
-KC_INLINE void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+KC_INLINE void kc__wait_begin_uncancellable(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc_thread_t *t = kc__thread();
 
@@ -235,8 +235,8 @@ KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_t
     kc__worker_leave(t, co);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc_unlikely(kc__timer_pending(&w->alarm.timer)))
-        kc__timers_remove(&w->worker->alarms, &w->alarm.timer);
+    if (kc_unlikely(kc__timer_pending(&w->timed.timer)))
+        kc__timers_remove(&w->worker->timers, &w->timed.timer);
     return kc_unlikely(kc_load_relaxed(&co->claim) == KC_CLAIM_CANCELLED) ? -ECANCELED : w->rc;
 }
 

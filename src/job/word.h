@@ -25,9 +25,9 @@
 
 #include "sched/sched.h"
 
-#define KC_WORD_COUNT 0x7fffffffull    /* the body, the children, leases, notices on their way   */
-#define KC_WORD_LOCK (1ull << 31)      /* the job's lock                                         */
-#define KC_WORD_BODY (1ull << 32)      /* the body has started and has not ended                 */
+#define KC_WORD_COUNT 0x7fffffffull /* the body, the children, leases, messages on their way   */
+#define KC_WORD_LOCK (1ull << 31)   /* the job's lock                                         */
+#define KC_WORD_BODY (1ull << 32)   /* the body has started and has not ended                 */
 #define KC_WORD_CANCELLED (1ull << 33) /* somebody has asked it to end                           */
 #define KC_WORD_SHIELDED (1ull << 34)  /* ... which must wait                                    */
 #define KC_WORD_HALT (1ull << 35)      /* no more children: those it has are being cancelled     */
@@ -39,14 +39,14 @@
 #define KC_WORD_DONE (1ull << 41)           /* terminal, so the count is 0; the next two say how */
 #define KC_WORD_DONE_FAILED (1ull << 42)    /* ...                                               */
 #define KC_WORD_DONE_CANCELLED (1ull << 43) /* ...                                               */
-#define KC_WORD_NOTICED (1ull << 44)        /* a notice to the thread of the body is on its way  */
-#define KC_WORD_WAITERS (1ull << 45)        /* somebody joins it, or did                         */
-#define KC_WORD_STARTED (1ull << 46)        /* the body has started at some time                 */
+#define KC_WORD_NOTICED (1ull << 44)  /* a message to the thread of the body is on its way  */
+#define KC_WORD_WAITERS (1ull << 45)  /* somebody joins it, or did                         */
+#define KC_WORD_STARTED (1ull << 46)  /* the body has started at some time                 */
 #define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
 #define KC_WORD_FAILED (1ull << 48)   /* code is not 0                                          */
 #define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
 #define KC_WORD_NO_STACK                                                                          \
-    (3ull << 50)                    /* not started, as there was no stack: see kc__word_lack    */
+    (3ull << 50) /* not started, as there was no stack: see kc__word_no_stack    */
 #define KC_WORD_SHUT (1ull << 52)   /* WALKED, and told so as the scheduler of its parent ends */
 #define KC_WORD_BELOW (1ull << 53)  /* FAILED, as one below has: see failure.c               */
 #define KC_WORD_OWNED (1ull << 54)  /* its value has somebody to dispose of it, see payload.c */
@@ -57,12 +57,12 @@
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
 
 /* In NO_STACK: what was missing, in bits that are not all 0. */
-KC_INLINE uint64_t kc__word_lack(kc_lack_t lack)
+KC_INLINE uint64_t kc__word_no_stack(kc_lack_t lack)
 {
     return ((uint64_t)lack + 1) << 50;
 }
 
-KC_INLINE kc_lack_t kc__word_lack_of(uint64_t word)
+KC_INLINE kc_lack_t kc__word_no_stack_of(uint64_t word)
 {
     return (kc_lack_t)(((word & KC_WORD_NO_STACK) >> 50) - 1);
 }

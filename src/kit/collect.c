@@ -143,12 +143,12 @@ static void one_ended(void *owner)
 /* Of options: what they ask for. 0 or -ENOMEM. */
 static int prepare(kc_job_t *j, kc_sched_t *s, const kc_launch_opts_t *o)
 {
-    struct kc_job_wishes wishes = kc__wishes_of(o);
+    struct kc_job_options options = kc__options_of(o);
     kc_affinity_t where;
 
     (void)kc__launch_place(o, s, &where); /* there is one: see check */
     j->task.where = (int8_t)where;
-    return kc__wishes_prepare(j, &wishes);
+    return kc__options_prepare(j, &options);
 }
 
 /* A job for the call, not in the tree. NULL: no memory. */
@@ -238,9 +238,9 @@ static void start_all(struct gather *g, const kc_call_t *calls)
         const kc_launch_opts_t *o = calls[i].opts;
         if (!o)
             continue;
-        struct kc_job_wishes wishes = kc__wishes_of(o);
+        struct kc_job_options options = kc__options_of(o);
         if (g->one[i].job)
-            kc__wishes_arm(g->one[i].job, &wishes);
+            kc__options_arm(g->one[i].job, &options);
         else if (o->dispose)
             kc__dispose(o->dispose, calls[i].arg);
     }

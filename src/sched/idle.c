@@ -106,7 +106,7 @@ static bool steal(kc_worker_t *w)
             got = kc__deque_steal(&from->deque, &task);
         if (got == KC_STEAL_GOT) {
             kc__worker_count(w, KC_COUNT_STEALS);
-            kc__worker_keep_fresh(w, task);
+            kc__worker_keep_unstarted(w, task);
             return true;
         }
     }
@@ -117,13 +117,13 @@ bool kc__worker_search(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (!w->works || kc__worker_cares(w, KC_CARE_NO_STACK))
+    if (!w->works || kc__worker_has_mode(w, KC_MODE_NO_STACK))
         return false;
     if (!w->searching && !kc__idle_search(&s->idle, s->workers + 1))
         return false;
     w->searching = true;
     if (!kc__worker_take_injector(w) && !steal(w) && !kc__spread_take_back(w))
-        return kc__worker_take_lacking(w); /* if that gets no stack, nothing was found */
+        return kc__worker_take_without_stack(w); /* if that gets no stack, nothing was found */
     kc__worker_stop_searching(w);
     return true;
 }
@@ -157,14 +157,15 @@ static bool anything_left(kc_worker_t *w)
 
     if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* idle.7 */
         return true;
-    if (w == s->main && kc__worker_cares(w, KC_CARE_ONCE) && kc_load_relaxed(&s->flights) == 0)
+    if (w == s->main && kc__worker_has_mode(w, KC_MODE_ONCE) &&
+        kc_load_relaxed(&s->interval_runs) == 0)
         return true;
     uint64_t seen;
-    if (w == s->main && s->held && !kc__task_host.held_open(s, &seen))
+    if (w == s->main && s->held && !kc__sched_hooks.awaits_external(s, &seen))
         return true; /* all wait for ever now */
-    if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__task_host.idle(s)))
+    if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__sched_hooks.idle(s)))
         return true;
-    return w->works && !kc__worker_cares(w, KC_CARE_NO_STACK) &&
+    return w->works && !kc__worker_has_mode(w, KC_MODE_NO_STACK) &&
            (!kc__mpsc_empty(&w->offers) || stealable(s));
 }
 

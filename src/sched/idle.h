@@ -135,7 +135,8 @@ KC_INLINE bool kc__idle_found(kc_idle_t *idle)
 
 typedef struct kc_worker kc_worker_t;
 
-/* ---- idle.c: what a thread does that has nothing to do ---------------------------------------- */
+/* ---- idle.c: what a thread does that has nothing to do ----------------------------------------
+ * */
 
 /* Looks for what any worker may do. True: it is in this worker's own queues now. */
 bool kc__worker_search(kc_worker_t *w);

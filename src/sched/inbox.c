@@ -58,8 +58,8 @@ void kc__task_submit(kc_task_t *task)
     kc__sched_check_process(s);
     kc__tsan_release(task);
     if (me && me->sched == s && (to == me || (!to && me->works))) {
-        kc__worker_keep_fresh(me, task);
-        kc__worker_tell_host(me);
+        kc__worker_keep_unstarted(me, task);
+        kc__worker_tell_loop(me);
         if (!to)
             kc__sched_wake_any(s);
     } else if (to) {
@@ -80,18 +80,18 @@ static bool take_block(kc_worker_t *w, kc_block_t *block)
     if (magic == KC_CORO_MAGIC) {
         kcoro_t *co = kc_container_of(block, kcoro_t, block);
         bool migrates = kc_load_relaxed(&block->flags) & KC_CORO_MIGRATES;
-        if (migrates && kc__task_host.move(co, NULL))
+        if (migrates && kc__task_hooks.move(co, NULL))
             return false;
         kc__queue_push(&w->ready, &co->block);
         return migrates;
     }
     if (magic == KC_TOKEN_MAGIC)
-        kc__hub_take(w->sched->hub, block);
+        kc__timed_take(w->sched->timed, block);
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
-        kc__worker_keep_fresh(w, kc_container_of(block, kc_task_t, block));
+        kc__worker_keep_unstarted(w, kc_container_of(block, kc_task_t, block));
     else if (kc__worker_on_own_stack())
-        kc__task_host.message(block);
+        kc__task_hooks.message(block);
     else
         kc__worker_read_later(w, block);
     return false;
@@ -109,7 +109,7 @@ bool kc__worker_read_put_off(kc_worker_t *w)
 
     w->wanted = false;
     for (kc_block_t *block; (block = kc__queue_pop(&w->own_stack)) != NULL;)
-        kc__task_host.message(block);
+        kc__task_hooks.message(block);
     return any;
 }
 
@@ -139,7 +139,7 @@ size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_
     kc_store_release(taken, 0); /* inbox.2 */
     for (; node; n++) {
         kc_mpsc_node_t *after = node->next;
-        kc__worker_keep_fresh(
+        kc__worker_keep_unstarted(
             w, kc_container_of(kc_container_of(node, kc_block_t, link), kc_task_t, block));
         node = after;
     }
@@ -184,31 +184,31 @@ bool kc__worker_is_wanted_there(kc_worker_t *w)
 bool kc__worker_take_due(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
-    bool any = false, timed = w == s->main && s->follow_clock && kc__hub_any(s->hub);
+    bool any = false, timed = w == s->main && s->follow_clock && kc__timed_any(s->timed);
     kc_timer_t *timer;
 
-    if (kc__timers_count(&w->alarms) == 0 && !timed) {
+    if (kc__timers_count(&w->timers) == 0 && !timed) {
         plan_look(w, 0, KC_FOREVER);
         return false;
     }
     kc_time_t now = kc_now();
-    for (; (timer = kc__timers_pop(&w->alarms, now)); any = true) {
-        kc_alarm_t *alarm = kc_container_of(timer, kc_alarm_t, timer);
+    for (; (timer = kc__timers_pop(&w->timers, now)); any = true) {
+        kc_timed_call_t *due = kc_container_of(timer, kc_timed_call_t, timer);
         kc__worker_count(w, KC_COUNT_TIMERS);
-        alarm->ring(alarm);
+        due->ring(due);
     }
     if (any)
         kc__spread_share(w); /* before the first of them computes */
-    any = (timed && kc__hub_start_due(s->hub, now)) || any;
+    any = (timed && kc__timed_start_due(s->timed, now)) || any;
     plan_look(w, now, kc__worker_next_due(w));
     return any;
 }
 
 kc_time_t kc__worker_next_due(kc_worker_t *w)
 {
-    kc_time_t due = kc__timers_next(&w->alarms), timed = KC_FOREVER;
+    kc_time_t due = kc__timers_next(&w->timers), timed = KC_FOREVER;
 
     if (w == w->sched->main && w->sched->follow_clock)
-        timed = kc__hub_next_due(w->sched->hub);
+        timed = kc__timed_next_due(w->sched->timed);
     return due < timed ? due : timed;
 }

@@ -15,14 +15,14 @@
  *          nobody gives a stack back, and the task fails with -ENOMEM. With virtual time or a seed
  *          the scheduler sees that it is so (sched.c). Else nobody can know what threads outside,
  *          which may set an event or end a process's other mappings, are about to do: so it fails
- *          when for kc__lack_patience no coroutine of the scheduler has run, none was ready, no
+ *          when for kc__no_stack_patience no coroutine of the scheduler has run, none was ready, no
  *          timer was set, no lease or promise was open, and its main thread has been in a call of
  *          ours that waits.
  *
- * WHO      lacking: L(lacking_lock), as this is rare. due, turns and running of the other threads
+ * WHO      no_stack: L(no_stack_lock), as this is rare. due, turns and running of the other threads
  *          are looked at without an order: what they say has to hold for a long time. due is set
  *          when a thread goes to sleep, and is KC_FOREVER only as long as nobody wakes it: that it
- *          gets up to try again is nothing that could give a stack back. lack_count is raised
+ *          gets up to try again is nothing that could give a stack back. no_stack_count is raised
  *          before others are woken, and looked at by who goes to sleep when its bit is set (idle.h
  *          idle.1, idle.2): so while there are any, those who could start them get up again.
  *
@@ -44,25 +44,25 @@ enum { PAUSE = 1000000 }; /* ns between two tries of a thread */
 
 #define NOT_QUIET UINT64_MAX /* turns that never were */
 
-kc_time_t kc__lack_patience = KC_SEC(1);
+kc_time_t kc__no_stack_patience = KC_SEC(1);
 
 /* ---- when ----------------------------------------------------------------------------------- */
 
 bool kc__worker_awaits_stack(const kc_worker_t *w)
 {
-    return kc__worker_cares(w, KC_CARE_NO_STACK) ||
-           (w->works && kc_load_relaxed(&w->sched->lack_count) > 0);
+    return kc__worker_has_mode(w, KC_MODE_NO_STACK) ||
+           (w->works && kc_load_relaxed(&w->sched->no_stack_count) > 0);
 }
 
 void kc__worker_retry(kc_worker_t *w)
 {
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)))
-        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_NO_STACK);
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)))
+        kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_NO_STACK);
 }
 
 bool kc__worker_may_start(kc_worker_t *w)
 {
-    if (kc__worker_cares(w, KC_CARE_NO_STACK)) {
+    if (kc__worker_has_mode(w, KC_MODE_NO_STACK)) {
         if (kc__os_now() < w->retry_at)
             return false;
         kc__worker_retry(w);
@@ -97,7 +97,8 @@ static bool is_quiet(kc_worker_t *w)
     kc_sched_t *s = w->sched;
     uint64_t seen;
     bool quiet = !w->ready.head && kc__mpsc_empty(&w->inbox) &&
-                 kc__worker_next_due(w) == KC_FOREVER && !kc__task_host.held_open(s, &seen);
+                 kc__worker_next_due(w) == KC_FOREVER &&
+                 !kc__sched_hooks.awaits_external(s, &seen);
 
     for (int i = 0; i <= s->workers && quiet; i++) {
         kc_worker_t *other = nth(s, i);
@@ -123,12 +124,12 @@ static bool is_hopeless(kc_worker_t *w)
     if (turns != w->quiet_turns)
         w->quiet_since = now;
     w->quiet_turns = turns;
-    return now - w->quiet_since >= kc__lack_patience;
+    return now - w->quiet_since >= kc__no_stack_patience;
 }
 
 void kc__worker_give_up(kc_worker_t *w)
 {
-    w->quiet_since = kc__os_now() - kc__lack_patience;
+    w->quiet_since = kc__os_now() - kc__no_stack_patience;
     w->quiet_turns = turns_of_all(w->sched);
     kc__worker_retry(w);
 }
@@ -151,39 +152,40 @@ static void set_aside(kc_worker_t *w, kc_task_t *task)
     kc_sched_t *s = w->sched;
 
     if (task->where != KC_WORKER || !w->works) {
-        kc__queue_push_front(&w->fresh, &task->block);
+        kc__queue_push_front(&w->unstarted, &task->block);
         return;
     }
-    pthread_mutex_lock(&s->lacking_lock);
-    kc__queue_push_front(&s->lacking, &task->block);
-    pthread_mutex_unlock(&s->lacking_lock);
+    pthread_mutex_lock(&s->no_stack_lock);
+    kc__queue_push_front(&s->no_stack, &task->block);
+    pthread_mutex_unlock(&s->no_stack_lock);
 }
 
 void kc__worker_no_stack(kc_worker_t *w, kc_task_t *task, bool first)
 {
-    if (first && kc_load_relaxed(&w->sched->lack_count) == 1)
+    if (first && kc_load_relaxed(&w->sched->no_stack_count) == 1)
         w->quiet_turns = NOT_QUIET; /* the clock begins with it */
     if (is_hopeless(w)) {
-        kc__task_host.fail(task, -ENOMEM);
+        kc__task_hooks.fail(task, -ENOMEM);
         return;
     }
     w->retry_at = kc__os_now() + PAUSE;
-    kc_or_relaxed(&w->care, KC_CARE_NO_STACK);
+    kc_or_relaxed(&w->mode, KC_MODE_NO_STACK);
     set_aside(w, task);
     if (first)
         ask_others(w);
 }
 
-bool kc__worker_take_lacking(kc_worker_t *w)
+bool kc__worker_take_without_stack(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (kc_likely(kc_load_relaxed(&s->lack_count) == 0) || !w->works || !kc__worker_may_start(w))
+    if (kc_likely(kc_load_relaxed(&s->no_stack_count) == 0) || !w->works ||
+        !kc__worker_may_start(w))
         return false;
-    pthread_mutex_lock(&s->lacking_lock);
-    kc_block_t *block = kc__queue_pop(&s->lacking);
-    pthread_mutex_unlock(&s->lacking_lock);
+    pthread_mutex_lock(&s->no_stack_lock);
+    kc_block_t *block = kc__queue_pop(&s->no_stack);
+    pthread_mutex_unlock(&s->no_stack_lock);
     if (block)
-        kc__worker_keep_fresh(w, kc_container_of(block, kc_task_t, block));
+        kc__worker_keep_unstarted(w, kc_container_of(block, kc_task_t, block));
     return block != NULL;
 }

@@ -13,7 +13,7 @@ KC_COLD void kc__worker_no_stack(kc_worker_t *w, kc_task_t *task, bool first);
 
 /* One that waits for a stack, and that any worker may start, is w's to start now. False: there is
  * none, or it is too early for another try. */
-bool kc__worker_take_lacking(kc_worker_t *w);
+bool kc__worker_take_without_stack(kc_worker_t *w);
 
 /* w may try to start what got no stack, if enough time has passed; in any case. */
 bool kc__worker_may_start(kc_worker_t *w);
@@ -29,6 +29,6 @@ void kc__worker_give_up(kc_worker_t *w);
 /* When w, which has nothing to do until then, tries again; on the clock of both times. */
 kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until, kc_time_t now);
 
-extern KC_HIDDEN kc_time_t kc__lack_patience; /* tests have less of it */
+extern KC_HIDDEN kc_time_t kc__no_stack_patience; /* tests have less of it */
 
 #endif

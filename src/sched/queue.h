@@ -51,7 +51,7 @@ KC_INLINE kc_block_t *kc__queue_pop(kc_queue_t *q)
 }
 
 /* Both at once: the first one out, this one in. There is one. */
-KC_INLINE kc_block_t *kc__queue_turn(kc_queue_t *q, kc_block_t *block)
+KC_INLINE kc_block_t *kc__queue_rotate(kc_queue_t *q, kc_block_t *block)
 {
     kc_mpsc_node_t *node = q->head;
 

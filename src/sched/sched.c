@@ -17,7 +17,7 @@
  *                                                                memory that is not set up yet
  *          sched.5  pump: awake       load_acquire   idle.5      that the descriptor was written
  *                                                                to: it could be closed before
- *          sched.6  pump: flights     load_acquire   token.2     what the run wrote
+ *          sched.6  pump: interval_runs     load_acquire   token.2     what the run wrote
  *          sched.7  pump: done        load_acquire   wait.2      the result of what is waited for
  */
 #define _GNU_SOURCE
@@ -69,7 +69,7 @@ kc_time_t kc__sched_after(const kc_sched_t *s, kc_time_t ns)
 }
 
 /* Virtual time never goes back. */
-static void set_clock(kc_sched_t *s, kc_time_t now)
+static void set_timer(kc_sched_t *s, kc_time_t now)
 {
     if (now > kc_load_relaxed(&s->clock))
         kc_store_relaxed(&s->clock, now);
@@ -112,10 +112,10 @@ static int count_workers(const kc_sched_opts_t *opts)
 /* Frees what a later use makes anew, and keeps the rest for it. */
 static void sched_retire(kc_sched_t *s)
 {
-    if (s->hub)
-        kc__hub_close(s->hub);
-    s->hub = NULL;
-    kc__task_host.close(s);
+    if (s->timed)
+        kc__timed_close(s->timed);
+    s->timed = NULL;
+    kc__sched_hooks.close(s);
     if (s->fd >= 0) {
         close(s->fd);
         close(s->event_fd);
@@ -146,7 +146,7 @@ static kc_sched_t *sched_alloc(int workers)
 
     s = kc__alloc_aligned(KC_CACHE_LINE, sizeof *s);
     if (s)
-        pthread_mutex_init(&s->lacking_lock, NULL);
+        pthread_mutex_init(&s->no_stack_lock, NULL);
     bool ok = s && (s->main = kc__worker_new(s, KC_MAIN, MAIN_BIT)) != NULL;
     for (int i = 0; ok && i < workers; i++)
         ok = (s->worker[i] = kc__worker_new(s, i, i)) != NULL;
@@ -221,7 +221,7 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     kc_store_relaxed(&s->leave_detached, 0);
     kc_store_relaxed(&s->shutting, 0);
     kc_store_relaxed(&s->migrants, 0);
-    KC_ASSERT(!s->lacking.head && kc_load_relaxed(&s->lack_count) == 0);
+    KC_ASSERT(!s->no_stack.head && kc_load_relaxed(&s->no_stack_count) == 0);
     kc_store_relaxed(&s->clock, 0);
     kc_store_relaxed(&s->recorder, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
@@ -236,14 +236,14 @@ static kc_sched_t *sched_new(const kc_sched_opts_t *opts)
     s->main->thread = pthread_self();
     kc_store_relaxed(&s->main->moved, KC_SPREAD_AWAY);
     if (s->random != 0)
-        kc_or_relaxed(&s->main->care, KC_CARE_ORACLE);
+        kc_or_relaxed(&s->main->mode, KC_MODE_ORACLE);
     for (int i = 0; s->flags & KC_SCHED_FIND_DEADLOCKS && i < s->workers; i++)
-        kc_or_relaxed(&s->worker[i]->care, KC_CARE_CYCLES);
+        kc_or_relaxed(&s->worker[i]->mode, KC_MODE_CYCLES);
     if (s->virtual_time || (s->flags & KC_SCHED_FIND_DEADLOCKS))
-        kc_or_relaxed(&s->main->care, KC_CARE_CYCLES);
+        kc_or_relaxed(&s->main->mode, KC_MODE_CYCLES);
     s->members = (((uint64_t)1 << s->workers) - 1) | kc__idle_bit(MAIN_BIT);
-    s->hub = kc__hub_new(s);
-    if (s->hub && kc__task_host.open(s) == 0)
+    s->timed = kc__timed_new(s);
+    if (s->timed && kc__sched_hooks.open(s) == 0)
         return s;
     sched_retire(s);
     return NULL;
@@ -294,9 +294,9 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     t->worker = s->main;
     t->stacks.lazy = true;
     if (opts->flags & KC_SCHED_DUMP_ON_SIGQUIT)
-        rc = kc__sight.watch(s);
+        rc = kc__observer_hooks.watch(s);
     if (rc == 0 && (rc = start_threads(s)) < 0 && (opts->flags & KC_SCHED_DUMP_ON_SIGQUIT))
-        kc__sight.unwatch(s);
+        kc__observer_hooks.unwatch(s);
     if (rc < 0) {
         t->worker = NULL;
         t->stacks.lazy = false;
@@ -346,14 +346,14 @@ static bool main_has_work(kc_sched_t *s)
     /* Of what any worker may do, what lies in its deque is work for others, unless it works too. */
     bool deque = s->main->works && kc__deque_size_hint(&s->main->deque) > 0;
 
-    return s->main->ready.count + s->main->fresh.count + s->again.count > 0 || deque ||
+    return s->main->ready.count + s->main->unstarted.count + s->again.count > 0 || deque ||
            s->main->own_stack.head || !kc__mpsc_empty(&s->main->inbox);
 }
 
 /* When main has something to do by itself; KC_FOREVER: never. */
 static kc_time_t next_due(kc_sched_t *s)
 {
-    kc_time_t timed = kc__hub_next_due(s->hub), sleeper = kc__timers_next(&s->main->alarms);
+    kc_time_t timed = kc__timed_next_due(s->timed), sleeper = kc__timers_next(&s->main->timers);
 
     return kc__worker_retry_before(s->main, timed < sleeper ? timed : sleeper, kc__sched_now(s));
 }
@@ -377,7 +377,7 @@ static void pump_end(kc_sched_t *s)
     s->stoppable = false;
     s->done = NULL;
     s->deadline = 0;
-    kc_and_relaxed(&s->main->care, ~(uint32_t)KC_CARE_ONCE);
+    kc_and_relaxed(&s->main->mode, ~(uint32_t)KC_MODE_ONCE);
     if (s->fd < 0)
         return;
     kc_time_t due = next_due(s);
@@ -421,7 +421,7 @@ static void pass_time(kc_sched_t *s, kc_time_t due)
         kc__worker_sleep(s->main, due);
         return;
     }
-    set_clock(s, due);
+    set_timer(s, due);
     kc__worker_retry(s->main);
 }
 
@@ -431,29 +431,30 @@ static int nothing_ready(kc_sched_t *s)
 {
     kc_time_t due = kc__worker_next_due(s->main);
 
-    if (kc__worker_take_lacking(s->main))
+    if (kc__worker_take_without_stack(s->main))
         return 0;
     bool shutting = kc_load_relaxed(&s->shutting), ends = s->stoppable || shutting;
-    if (shutting && kc__hub_shut(s->hub)) /* it was on its way when the scheduler began to end */
+    if (shutting &&
+        kc__timed_shut(s->timed)) /* it was on its way when the scheduler began to end */
         return 0;
     bool for_ever = due == KC_FOREVER && (s->virtual_time || s->random) && ends;
     uint64_t before, after;
-    s->held = for_ever && kc__task_host.held_open(s, &before);
-    if (for_ever && !s->held && !kc__task_host.awaits_thread(s)) {
+    s->held = for_ever && kc__sched_hooks.awaits_external(s, &before);
+    if (for_ever && !s->held && !kc__sched_hooks.awaits_thread(s)) {
         if (kc__worker_awaits_stack(s->main)) {
             kc__worker_give_up(s->main);
             return 0;
         }
         /* What held it open is over now: but what it has brought may be here. If nobody has come
          * since, then all this was true at one moment. */
-        if (main_has_work(s) || kc__task_host.idle(s) || kc__task_host.held_open(s, &after) ||
-            before != after)
+        if (main_has_work(s) || kc__sched_hooks.idle(s) ||
+            kc__sched_hooks.awaits_external(s, &after) || before != after)
             return 0;
         if (s->stoppable) {
-            kc__task_host.report(s);
+            kc__sched_hooks.report(s);
             return -EDEADLK;
         }
-        if (kc__task_host.end_shields(s))
+        if (kc__sched_hooks.end_shields(s))
             return 0;
     }
     pass_time(s, due);
@@ -481,7 +482,7 @@ static int pump_all(kc_sched_t *s)
             kc_store_relaxed(&s->stop, 0);
             break;
         }
-        if (kc__task_host.idle(s))
+        if (kc__sched_hooks.idle(s))
             break;
         if (!ran)
             rc = nothing_ready(s);
@@ -522,7 +523,7 @@ bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t)
         if (kc__worker_run_ready(s->main))
             continue;
         kc_time_t due = kc__worker_next_due(s->main);
-        if (!kc__worker_take_lacking(s->main))
+        if (!kc__worker_take_without_stack(s->main))
             pass_time(s, due < at ? due : at);
     }
     pump_end(s);
@@ -546,24 +547,24 @@ static kc_time_t pump_once(const char *call, kc_sched_t *s, kc_time_t now, bool 
         return -EPERM;
     pump_begin(s);
     if (s->virtual_time)
-        set_clock(s, now);
+        set_timer(s, now);
     once_more(s);
-    kc_or_relaxed(&s->main->care, KC_CARE_ONCE);
+    kc_or_relaxed(&s->main->mode, KC_MODE_ONCE);
     kc__worker_take_inbox(s->main);
-    kc__hub_start_due(s->hub, now);
+    kc__timed_start_due(s->timed, now);
     do
         kc__worker_run_ready(s->main);
-    while (kc__worker_take_lacking(s->main));
-    while (wait && kc_load_acquire(&s->flights) > 0) { /* sched.6 */
+    while (kc__worker_take_without_stack(s->main));
+    while (wait && kc_load_acquire(&s->interval_runs) > 0) { /* sched.6 */
         once_more(s);
         if (kc__worker_run_ready(s->main))
             continue;
-        if (!kc__worker_take_lacking(s->main))
-            pass_time(s, kc__timers_next(&s->main->alarms));
+        if (!kc__worker_take_without_stack(s->main))
+            pass_time(s, kc__timers_next(&s->main->timers));
     }
-    kc__tsan_acquire(&s->flights);
-    kc_time_t timed = kc__hub_next_due(s->hub), clock = kc_now();
-    kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->alarms), clock);
+    kc__tsan_acquire(&s->interval_runs);
+    kc_time_t timed = kc__timed_next_due(s->timed), clock = kc_now();
+    kc_time_t sleeper = kc__worker_retry_before(s->main, kc__timers_next(&s->main->timers), clock);
     bool work = main_has_work(s);
     pump_end(s);
     if (work)
@@ -650,20 +651,21 @@ int kc_sched_destroy(kc_sched_t *s)
         return -EPERM;
 
     pump_begin(s);
-    kc__task_host.shut(s);
-    kc__hub_shut(s->hub); /* before jobs are waited for: a dispose may give up what holds one */
+    kc__sched_hooks.shut(s);
+    kc__timed_shut(
+        s->timed); /* before jobs are waited for: a dispose may give up what holds one */
     pump_all(s);
-    kc__task_host.gone(s);
+    kc__sched_hooks.gone(s);
     pump_end(s);
     pump_begin(s); /* from now on nobody finds main asleep and writes to its descriptor */
     if (s->flags & KC_SCHED_DUMP_ON_SIGQUIT)
-        kc__sight.unwatch(s);
+        kc__observer_hooks.unwatch(s);
     stop_threads(s, s->workers);
     kc__worker_take_inbox(s->main); /* timers that were no longer wanted */
     while (kc__worker_cool(s->main, KC_COOL_NOW))
         ;
     t->stacks.lazy = false;
-    kc__sight.end_trace(s);
+    kc__observer_hooks.end_trace(s);
     t->worker = NULL;
     sched_retire(s);
     kc_add_relaxed(&live, UINT64_MAX); /* one less */

@@ -21,9 +21,9 @@
 
 #include <pthread.h>
 
-/* In kc_sched_t.holds: one more has come; 1 less, and one has gone. How many have come stands
+/* In kc_sched_t.external: one more has come; 1 less, and one has gone. How many have come stands
  * above how many there are, where it may run over. */
-#define KC_HOLD_COMES (((uint64_t)1 << 32) + 1)
+#define KC_EXTERNAL_ONE (((uint64_t)1 << 32) + 1)
 
 /* kc_sched_t.done: what the thread waits for has come. */
 enum { KC_DONE = 2 };
@@ -37,13 +37,13 @@ enum { KC_OUTSIDE_BIT = KC_IDLE_MEMBERS - 2 };
 /* What a sleeping thread is woken for: kc_worker_t.awake. */
 enum { KC_ASLEEP, KC_AWAKE_BY_NAME, KC_AWAKE_AS_SEARCHER };
 
-enum { KC_CREDIT = 256 }; /* of a worker: see kc__wait_charge */
+enum { KC_BUDGET = 256 }; /* of a worker: see kc__wait_spend */
 
 /* Something to be done at a time, on the thread whose timers it is in. */
-typedef struct kc_alarm {
+typedef struct kc_timed_call {
     kc_timer_t timer;
-    void (*ring)(struct kc_alarm *alarm);
-} kc_alarm_t;
+    void (*ring)(struct kc_timed_call *timed);
+} kc_timed_call_t;
 
 /* What is counted; kc_metrics tells. */
 typedef enum {
@@ -60,7 +60,7 @@ typedef enum {
     KC_COUNT_STEALS,
     KC_COUNT_PARKS,
     KC_COUNT_TIMERS,
-    KC_COUNT_BURIED,   /* coroutines that have given their stack back */
+    KC_COUNT_REAPED,   /* coroutines that have given their stack back */
     KC_COUNT_SUSPENDS, /* waits in kc_suspend that have begun ... */
     KC_COUNT_RESUMES,  /* ... and that are over */
     KC_COUNTERS
@@ -68,15 +68,15 @@ typedef enum {
 
 /* What a thread has to think of in every turn. */
 enum {
-    KC_CARE_ORACLE = 1,    /* every choice is the seed's             */
-    KC_CARE_ONCE = 2,      /* who yields stays for the next pump     */
-    KC_CARE_TRACE = 4,     /* a trace is written                     */
-    KC_CARE_TOOLS = 8,     /* a sanitizer or Valgrind follows stacks */
-    KC_CARE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
-    KC_CARE_NO_STACK = 32, /* there was none just now (no_stack.c)    */
-    KC_CARE_OFFERS = 64,   /* others have offered it tasks        */
-    KC_CARE_ASKED = 128,   /* another one has gone to sleep, and would take who may migrate */
-    KC_CARE_CYCLES = 256   /* jobs that wait for each other are to be found (E4)             */
+    KC_MODE_ORACLE = 1,    /* every choice is the seed's             */
+    KC_MODE_ONCE = 2,      /* who yields stays for the next pump     */
+    KC_MODE_TRACE = 4,     /* a trace is written                     */
+    KC_MODE_TOOLS = 8,     /* a sanitizer or Valgrind follows stacks */
+    KC_MODE_FORKED = 16,   /* this is a forked child: nothing goes on here (O10) */
+    KC_MODE_NO_STACK = 32, /* there was none just now (no_stack.c)    */
+    KC_MODE_OFFERS = 64,   /* others have offered it tasks        */
+    KC_MODE_ASKED = 128,   /* another one has gone to sleep, and would take who may migrate */
+    KC_MODE_CYCLES = 256   /* jobs that wait for each other are to be found (E4)             */
 };
 
 /* A function that is to run on a thread's own stack, for a coroutine that waits for it. */
@@ -93,7 +93,7 @@ struct kc_worker {
     KC_ATOMIC(kcoro_t *) running; /* A  the job's coroutine that it runs; NULL: none      */
     KC_ATOMIC(uint64_t) turns;    /* A  coroutines that it has gone on with               */
     kc_queue_t ready;             /* O  coroutines that may run                           */
-    uint32_t credit;              /* O  what may be done without waiting until others run */
+    uint32_t budget;              /* O  what may be done without waiting until others run */
     uint64_t look_turn;           /* O  the turn that looks at the timers; see worker.c   */
 
     uint64_t look_ticks;  /* O  ... but not before that, on the clock of kc__os_ticks      */
@@ -113,15 +113,15 @@ struct kc_worker {
     bool searching;       /* O  counted in sched->idle                                         */
     bool works;           /* O  takes what any worker may do                                   */
     bool alone;           /* I  the only thread of its scheduler                               */
-    kc_queue_t fresh;     /* O  tasks that must start here                                     */
+    kc_queue_t unstarted; /* O  tasks that must start here                                     */
     kc_deque_t deque;     /*    tasks that may start anywhere; others steal                     */
-    kc_timers_t alarms;   /* O                                                                */
+    kc_timers_t timers;   /* O                                                                */
     kc_task_t *root;      /* I  the parent of what is nobody's child, see job/root.c          */
     kc_task_t *apart;     /* I  the same for detached jobs                                     */
     pthread_t thread;     /* M                                                                */
     KC_ATOMIC(kc_time_t)
-    due;                   /* A  it sleeps, and this is its next timer; 0: or does not, no_stack.c */
-    kc_time_t retry_at;    /* O  NO_STACK: not before                                    */
+    due;                /* A  it sleeps, and this is its next timer; 0: or does not, no_stack.c */
+    kc_time_t retry_at; /* O  NO_STACK: not before                                    */
     kc_time_t quiet_since; /* O  nothing has run in its scheduler, nor could it ...      */
     uint64_t quiet_turns;  /* O  ... since there were so many turns                      */
     KC_ATOMIC(uint64_t) counter[KC_COUNTERS]; /* A  only its thread writes, as above         */
@@ -142,7 +142,7 @@ struct kc_worker {
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
     KC_ATOMIC(uint32_t)
-    care;            /* A  KC_CARE_*, of which FORKED is 1 as long as it is not so        */
+    mode;            /* A  KC_CARE_*, of which FORKED is 1 as long as it is not so        */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
 };
 
@@ -158,11 +158,11 @@ struct kc_sched {
     kc_idle_t idle __attribute__((aligned(KC_CACHE_LINE)));     /* A */
     kc_mpsc_t injector __attribute__((aligned(KC_CACHE_LINE))); /* A  tasks for any worker */
     KC_ATOMIC(uint32_t)
-    injector_taken;              /* A  1: a worker empties it                                */
-    KC_ATOMIC(uint32_t) stop;    /* A  1: the current or next run ends                       */
-    KC_ATOMIC(uint32_t) closing; /* A  1: the workers end                                     */
-    KC_ATOMIC(uint32_t) arrived; /* A  workers that have not begun to work yet                */
-    KC_ATOMIC(uint64_t) holds;   /* A  leases and pending promises: others may end them       */
+    injector_taken;               /* A  1: a worker empties it                                */
+    KC_ATOMIC(uint32_t) stop;     /* A  1: the current or next run ends                       */
+    KC_ATOMIC(uint32_t) closing;  /* A  1: the workers end                                     */
+    KC_ATOMIC(uint32_t) arrived;  /* A  workers that have not begun to work yet                */
+    KC_ATOMIC(uint64_t) external; /* A  leases and pending promises: others may end them       */
     KC_ATOMIC(uint32_t)
     leave_detached;               /* A  1: the pump does not wait for those: kc_run           */
     KC_ATOMIC(uint32_t) shutting; /* A  1: kc_sched_destroy has begun                          */
@@ -188,19 +188,21 @@ struct kc_sched {
     uint64_t random;    /* M  not 0: the state of the oracle                       */
     KC_ATOMIC(kc_recorder_t *) recorder; /* A  where events go; NULL: nobody wants them     */
     KC_ATOMIC(kc_time_t) clock;          /* A  virtual_time: now; main writes it */
-    kc_queue_t again;             /* M  who has yielded while `once`                         */
-    int fd, event_fd, timer_fd;   /* M  -1: kc_sched_fd was not called                       */
-    KC_ATOMIC(uint32_t) outside;  /* A  1: main does not pump, and sleeps on event_fd        */
-    KC_ATOMIC(uint32_t) flights;  /* A  runs of interval tasks in flight                     */
-    KC_ATOMIC(uint32_t) migrants; /* A  1: there was a job that may migrate                   */
-    struct kc_hub *hub;           /* M  delayed and interval tasks                           */
-    pthread_mutex_t lacking_lock;
-    kc_queue_t lacking; /* L(lacking_lock)  tasks for any worker that got no stack, see no_stack.c */
+    kc_queue_t again;            /* M  who has yielded while `once`                         */
+    int fd, event_fd, timer_fd;  /* M  -1: kc_sched_fd was not called                       */
+    KC_ATOMIC(uint32_t) outside; /* A  1: main does not pump, and sleeps on event_fd        */
     KC_ATOMIC(uint32_t)
-    lack_count; /* A  all that got none, and have neither started nor ended since           */
-    struct kc_job *first_guest, *last_guest; /* see job/root.c                             */
-    kc_worker_t *main;                       /* I */
-    kc_worker_t *worker[KC_MAX_WORKERS];     /* I */
+    interval_runs;                /* A  runs of interval tasks in flight                     */
+    KC_ATOMIC(uint32_t) migrants; /* A  1: there was a job that may migrate                   */
+    struct kc_timed_tasks *timed; /* M  delayed and interval tasks                           */
+    pthread_mutex_t no_stack_lock;
+    kc_queue_t
+        no_stack; /* L(no_stack_lock)  tasks for any worker that got no stack, see no_stack.c */
+    KC_ATOMIC(uint32_t)
+    no_stack_count; /* A  all that got none, and have neither started nor ended since           */
+    struct kc_job *first_foreign, *last_foreign; /* see job/root.c                             */
+    kc_worker_t *main;                           /* I */
+    kc_worker_t *worker[KC_MAX_WORKERS];         /* I */
     kc_recorder_t *old_recorder;   /* L(top/trace.c)  kept for the next trace            */
     struct kc_sched *next_watched; /* L(top/watch.c)  the next that SIGQUIT dumps         */
     /* A  what other threads have done: a line that the scheduler's own never look at */
@@ -208,12 +210,12 @@ struct kc_sched {
 };
 
 /* What the top layer does for a scheduler. It defines this table, the only way up to it. */
-struct kc_sight {
+struct kc_observer_hooks {
     int (*watch)(kc_sched_t *s);      /* it begins, and asked for dumps: 0 or a negative errno */
     void (*unwatch)(kc_sched_t *s);   /* it ends: no more of them                              */
     void (*end_trace)(kc_sched_t *s); /* it ends: so does its trace, if there is one          */
 };
-extern const struct kc_sight kc__sight;
+extern const struct kc_observer_hooks kc__observer_hooks;
 
 /* The worker whose thread this is; NULL: none. */
 KC_INLINE kc_worker_t *kc__worker(void)
@@ -258,14 +260,14 @@ KC_INLINE int64_t kc__trace_time(const kc_sched_t *s)
     } while (0)
 
 /* What it has to think of, as bits. */
-KC_INLINE uint32_t kc__worker_care(const kc_worker_t *w)
+KC_INLINE uint32_t kc__worker_mode(const kc_worker_t *w)
 {
-    return kc_load_relaxed(&w->care) ^ KC_CARE_FORKED;
+    return kc_load_relaxed(&w->mode) ^ KC_MODE_FORKED;
 }
 
-KC_INLINE bool kc__worker_cares(const kc_worker_t *w, uint32_t for_what)
+KC_INLINE bool kc__worker_has_mode(const kc_worker_t *w, uint32_t for_what)
 {
-    return kc__worker_care(w) & for_what;
+    return kc__worker_mode(w) & for_what;
 }
 
 /* Says that this is a forked child, and aborts. */
@@ -275,7 +277,7 @@ _Noreturn KC_COLD void kc__sched_forked(void);
  * think of, and only then asks. */
 KC_INLINE void kc__worker_check_process(const kc_worker_t *w)
 {
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_FORKED)))
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_FORKED)))
         kc__sched_forked();
 }
 

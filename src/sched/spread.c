@@ -19,7 +19,7 @@
  *          Who goes to sleep asks the others for those who may migrate: they hear of it when their
  *          turn ends, however long that takes, as nobody else may touch their queues.
  *
- * SHAPE    load  =  spawns - buried (its own counters)  +  moved (others: one more for an offer or
+ * SHAPE    load  =  spawns - reaped (its own counters)  +  moved (others: one more for an offer or
  *                   a coroutine that hops or migrates there, one less when it is taken or leaves)
  *
  *          Nothing depends on these numbers but where something runs: they may be a little old.
@@ -59,7 +59,7 @@ static int64_t load_of(const kc_worker_t *w)
 }
 
 /* The thread is in a turn that it was in already when it was offered something long ago. */
-static bool is_stuck(const kc_worker_t *v)
+static bool is_deadlocked(const kc_worker_t *v)
 {
     return kc_load_relaxed(&v->running) &&
            kc_load_relaxed(&v->turns) == kc_load_relaxed(&v->offer_turn) &&
@@ -76,7 +76,7 @@ static kc_worker_t *emptiest(kc_worker_t *w, int64_t least)
 
     for (uint32_t i = 0; i < n; i++) {
         kc_worker_t *v = member(s, w->looks++ % members);
-        if (v != w && load_of(v) < least && !is_stuck(v)) {
+        if (v != w && load_of(v) < least && !is_deadlocked(v)) {
             least = load_of(v);
             found = v;
         }
@@ -117,7 +117,7 @@ static void offer(kc_worker_t *v, kc_task_t *task)
     if (kc__mpsc_empty(&v->offers))
         expect_look(v);
     bool first = kc__mpsc_push(&v->offers, &task->block.link);
-    kc_or_relaxed(&v->care, KC_CARE_OFFERS);
+    kc_or_relaxed(&v->mode, KC_MODE_OFFERS);
     if (first)
         kc__worker_wake(v);
 }
@@ -151,7 +151,7 @@ static bool waits_first(const kc_worker_t *w, const kc_task_t *task)
 
     return last && w->last_fn == task->fn && last->co &&
            kc_load_relaxed(&last->co->state) != KCORO_RUNNING && /* or it is just ending */
-           !kc__task_host.joins(last->co);
+           !kc__task_hooks.joins(last->co);
 }
 
 kc_task_t *kc__spread(kc_worker_t *w, kc_task_t *task)
@@ -179,7 +179,7 @@ static bool take_offers(kc_worker_t *w, kc_worker_t *from)
 
 bool kc__spread_take(kc_worker_t *w)
 {
-    kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_OFFERS);
+    kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_OFFERS);
     return take_offers(w, w);
 }
 
@@ -197,7 +197,7 @@ bool kc__spread_take_back(kc_worker_t *w)
         kc_worker_t *v = member(s, i);
         if (v == w || kc__mpsc_empty(&v->offers))
             continue;
-        if ((is_stuck(v) || is_away(v)) && take_offers(w, v))
+        if ((is_deadlocked(v) || is_away(v)) && take_offers(w, v))
             return true;
         expect_look(v); /* it may have begun its turn just before it was offered something */
     }
@@ -227,7 +227,7 @@ static bool move_one(kc_worker_t *w, kc_worker_t *to)
             continue;
         kcoro_t *co = kc_container_of(block, kcoro_t, block);
         kc__queue_remove(&w->ready, block);
-        if (kc__task_host.move(co, to))
+        if (kc__task_hooks.move(co, to))
             return true;
         kc__queue_push(&w->ready, block);
         return false;
@@ -242,8 +242,8 @@ void kc__spread_ask(kc_worker_t *w)
 
     for (uint32_t i = 0; i < n; i++) {
         kc_worker_t *v = member(s, w->looks++ % members);
-        if (v != w && kc_load_relaxed(&v->running) && !kc__worker_cares(v, KC_CARE_ASKED))
-            kc_or_relaxed(&v->care, KC_CARE_ASKED);
+        if (v != w && kc_load_relaxed(&v->running) && !kc__worker_has_mode(v, KC_MODE_ASKED))
+            kc_or_relaxed(&v->mode, KC_MODE_ASKED);
     }
 }
 
@@ -251,8 +251,8 @@ void kc__spread_share(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     uint64_t workers = ((uint64_t)1 << s->workers) - 1;
-    if (kc__worker_cares(w, KC_CARE_ASKED))
-        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_ASKED);
+    if (kc__worker_has_mode(w, KC_MODE_ASKED))
+        kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_ASKED);
     uint64_t asleep = w->ready.count > 1 ? kc_load_relaxed(&s->idle.word) & workers : 0;
 
     for (size_t left = (size_t)__builtin_popcountll(asleep); left > 0; left--) {

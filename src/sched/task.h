@@ -20,7 +20,7 @@ typedef struct kc_worker kc_worker_t;
 /* In block.flags of a task: it has no body, and is never started. */
 #define KC_TASK_BODILESS 0x80000000u
 
-/* In kc_task_t.held, on a thread that has KC_CARE_CYCLES to think of. */
+/* In kc_task_t.held, on a thread that has KC_MODE_CYCLES to think of. */
 #define KC_TASK_HELD_NAMED 0x8000u
 
 /* In kc_task_t.word: it must not start. All other bits are the layer above's. */
@@ -65,41 +65,51 @@ struct kc_task_more {
     bool tells;                 /* `ended` may call the user's functions                   */
 };
 
-/* What the layer above does for the tasks of this one. This table, which it defines, is the only
- * way up from here. */
-struct kc_task_host {
-    /* Gives it a coroutine: 0. -ENOMEM: there is no stack; -EAGAIN: again. -ECANCELED: it has been
-     * ended. -EBUSY: it is to end unstarted, which is done on the thread's own stack only. */
+/* What the layer above does for the tasks of this one. It defines this table and the next: with
+ * kc_observer_hooks (sched.h) the only ways up from here. */
+struct kc_task_hooks {
+    /* Gives a task a coroutine: 0. -ENOMEM: there is no stack; -EAGAIN: again. -ECANCELED: it has
+     * been ended. -EBUSY: it is to end unstarted, which is done on the thread's own stack only. */
     int (*start)(kc_task_t *task);
-    void (*fail)(kc_task_t *task, int code); /* ends it, which has not started, as failed        */
-    kcoro_t *(*heir)(kc_task_t *task); /* who goes on when it ends, here; NULL: ask the queues */
-    void (*ended)(kc_task_t *task);    /* its coroutine has left its stack for good and is gone  */
-    void (*message)(kc_block_t *block); /* one of its own has come through an inbox           */
-    /* co, which MIGRATES and is ready on this thread, goes on on another worker; NULL: on the one
+    /* Ends a task that has not started, as failed. */
+    void (*fail)(kc_task_t *task, int code);
+    /* The coroutine of this thread that runs next when the task ends; NULL: ask the queues. */
+    kcoro_t *(*successor)(kc_task_t *task);
+    /* The coroutine of the task has left its stack for good. */
+    void (*ended)(kc_task_t *task);
+    /* A message of the layer above has come through an inbox. */
+    void (*message)(kc_block_t *block);
+    /* co, which MIGRATES and is ready on this thread, continues on another worker; NULL: on the one
      * that has woken it. False: it stays. */
     bool (*move)(kcoro_t *co, kc_worker_t *to);
-    int (*leave)(kc_thread_t *t, kcoro_t *co); /* CARE_CYCLES: the caller waits, as by
-                                         kc__worker_leave, unless that would be for ever */
-    bool (*joins)(const kcoro_t *co); /* co, at rest on this thread, waits for other jobs    */
-    int (*open)(kc_sched_t *s);       /* a scheduler begins: 0 or -ENOMEM                   */
-    void (*close)(kc_sched_t *s);     /* it ends, and nothing is left in it                 */
-    void (*shut)(kc_sched_t *s);      /* all that is left in it is to end                   */
-    void (*gone)(kc_sched_t *s);      /* after shut: it has ended. On the main thread        */
-    bool (*idle)(kc_sched_t *s);      /* nothing is left in it                              */
-    bool (*held_open)(kc_sched_t *s, uint64_t *seen); /* something is left that another thread
-                                         may end. seen: changes when one more such has come */
-    bool (*awaits_thread)(
-        kc_sched_t *s);                 /* a thread outside has a lock, or is about to wake one */
-    void (*report)(kc_sched_t *s);      /* prints who waits for what                          */
-    bool (*end_shields)(kc_sched_t *s); /* none holds a cancel back any more. False: none did    */
-    /* A task that is nobody's child, for later. more: may be NULL. NULL: no memory */
+    /* MODE_CYCLES: the caller waits, as by kc__worker_leave, unless that would be for ever. */
+    int (*leave)(kc_thread_t *t, kcoro_t *co);
+    /* co, at rest on this thread, waits for other jobs. */
+    bool (*joins)(const kcoro_t *co);
+    /* Makes a task that is nobody's child, for later. more: may be NULL. NULL: no memory. */
     kc_task_t *(*make)(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                        const struct kc_task_more *more);
-    void (*go)(kc_task_t *task);   /* queues what make has made */
-    void (*drop)(kc_task_t *task); /* frees what make has made and go has not queued */
-    void (*dispose)(void (*fn)(void *arg), void *arg); /* calls it: it may not wait */
+    void (*go)(kc_task_t *task);                       /* queues what make has made              */
+    void (*drop)(kc_task_t *task);                     /* frees what go has not queued           */
+    void (*dispose)(void (*fn)(void *arg), void *arg); /* calls fn, which may not wait           */
 };
-extern const KC_HIDDEN struct kc_task_host kc__task_host;
+extern const KC_HIDDEN struct kc_task_hooks kc__task_hooks;
+
+/* What the layer above does for a scheduler as a whole. */
+struct kc_sched_hooks {
+    int (*open)(kc_sched_t *s);   /* a scheduler begins: 0 or -ENOMEM            */
+    void (*close)(kc_sched_t *s); /* it ends, and nothing is left in it          */
+    void (*shut)(kc_sched_t *s);  /* all that is left in it is to end            */
+    void (*gone)(kc_sched_t *s);  /* after shut: it has ended. On the main thread */
+    bool (*idle)(kc_sched_t *s);  /* nothing is left in it                       */
+    /* Something is left that another thread may end. seen: changes when one more such has come. */
+    bool (*awaits_external)(kc_sched_t *s, uint64_t *seen);
+    /* A thread outside has a lock, or is about to wake one. */
+    bool (*awaits_thread)(kc_sched_t *s);
+    void (*report)(kc_sched_t *s);      /* prints who waits for what                         */
+    bool (*end_shields)(kc_sched_t *s); /* none holds a cancel back any more. False: none did */
+};
+extern const KC_HIDDEN struct kc_sched_hooks kc__sched_hooks;
 
 /* The number of the job that it is. */
 KC_INLINE uint64_t kc__task_number(const kc_task_t *task)

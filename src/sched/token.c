@@ -5,8 +5,8 @@
  * WHAT     A token has its state, its timer, and the task of its next run, made before: so nothing
  *          can fail when a delayed one is due. The timers belong to the main
  *          thread. Tokens that other threads make come through main's inbox; tokens that are
- *          cancelled through the hub, which outlives the scheduler, so that a cancel may come at
- *          any time.
+ *          cancelled through the list of timed tasks, which outlives the scheduler, so that a
+ *          cancel may come at any time.
  *
  * SHAPE    state, one word:   CANCELLED  no run starts any more
  *                             RUNNING    a run has started and has not ended
@@ -32,7 +32,7 @@
  *                                                             what the runs did with arg, to who
  *                                                             disposes
  *          token.2  run_ended:      sub_acq_rel   sched.6     what the run wrote
- *                   flights
+ *                   interval_runs
  *          token.3  unref           sub_acq_rel   token.3     all uses before the free
  *          token.4  looks at state  load_acquire  token.1     that a cancel counts in `cancelling`;
  *                                                             close would leave its message unread
@@ -55,7 +55,7 @@
 
 enum { CANCELLED = 1, RUNNING = 2, QUEUED = 4, OVER = 8, RELEASED = 16 };
 
-struct kc_hub {
+struct kc_timed_tasks {
     KC_ATOMIC(uint32_t) refs; /* A  the scheduler's, and one for each token */
     kc_mpsc_t cancelled;      /* A  messages: tokens that were cancelled     */
     KC_ATOMIC(uint32_t)
@@ -72,26 +72,27 @@ struct more {
 };
 
 struct kc_token {
-    kc_block_t block;           /*    link: in main's inbox                          */
-    KC_ATOMIC(uint32_t) state;  /* A                                                 */
-    KC_ATOMIC(uint32_t) refs;   /* A                                                 */
-    kc_hub_t *hub;              /* I                                                 */
-    kc_fn_t fn;                 /* I                                                 */
-    kc_time_t interval;         /* I  0: delayed                                     */
-    kc_timer_t timer;           /* M                                                 */
-    kc_mpsc_node_t cancel_link; /* >  in hub->cancelled                              */
-    void *arg;                  /* I                                                 */
-    struct more *more;          /* I  NULL: neither of it                            */
-    kc_affinity_t where;        /* I                                                 */
-    kc_task_t *task;            /* M  the next run; NULL: there was no memory for it */
+    kc_block_t block;          /*    link: in main's inbox                          */
+    KC_ATOMIC(uint32_t) state; /* A                                                 */
+    KC_ATOMIC(uint32_t) refs;  /* A                                                 */
+    kc_timed_tasks_t *timed;   /* I                                                 */
+    kc_fn_t fn;                /* I                                                 */
+    kc_time_t interval;        /* I  0: delayed                                     */
+    kc_timer_t timer;          /* M                                                 */
+    kc_mpsc_node_t
+        cancel_link;     /* >  in list of timed tasks->cancelled                              */
+    void *arg;           /* I                                                 */
+    struct more *more;   /* I  NULL: neither of it                            */
+    kc_affinity_t where; /* I                                                 */
+    kc_task_t *task;     /* M  the next run; NULL: there was no memory for it */
 };
 
 _Static_assert(sizeof(struct kc_token) <= KC_BLOCK_SIZE, "a token is a control block");
 
-static void hub_unref(kc_hub_t *hub)
+static void timed_unref(kc_timed_tasks_t *timed)
 {
-    if (kc_sub_acq_rel(&hub->refs, 1) == 1) /* token.3 */
-        kc__free(hub);
+    if (kc_sub_acq_rel(&timed->refs, 1) == 1) /* token.3 */
+        kc__free(timed);
 }
 
 static void free_token(kc_token_t *t)
@@ -102,14 +103,14 @@ static void free_token(kc_token_t *t)
 
 static void unref(kc_token_t *t)
 {
-    kc_hub_t *hub = t->hub;
+    kc_timed_tasks_t *timed = t->timed;
 
     if (kc_sub_acq_rel(&t->refs, 1) != 1) /* token.3 */
         return;
     if (t->task)
-        kc__task_host.drop(t->task);
+        kc__task_hooks.drop(t->task);
     free_token(t);
-    hub_unref(hub);
+    timed_unref(timed);
 }
 
 /* Sets bits if none of `unless` is set. Returns true if it did. */
@@ -145,7 +146,7 @@ static void dispose(void *token)
 {
     kc_token_t *t = token;
 
-    kc__task_host.dispose(t->more->dispose, t->arg);
+    kc__task_hooks.dispose(t->more->dispose, t->arg);
 }
 
 /* No run comes any more by a step before which the state was `before`: if none was in flight either
@@ -184,7 +185,7 @@ static int run_body(void *arg)
 static void run_ended(void *arg)
 {
     kc_token_t *t = arg;
-    kc_sched_t *s = t->hub->sched;
+    kc_sched_t *s = t->timed->sched;
     bool interval = t->interval != 0;
 
     if (!interval && end(t))
@@ -193,8 +194,8 @@ static void run_ended(void *arg)
     if (owns_arg(t) && (before & RUNNING) && (before & (CANCELLED | OVER)))
         kc__worker_call(dispose, t); /* it was the last one */
     unref(t);                        /* the run's */
-    kc__tsan_release(&s->flights);
-    if (interval && kc_sub_acq_rel(&s->flights, 1) == 1) /* token.2 */
+    kc__tsan_release(&s->interval_runs);
+    if (interval && kc_sub_acq_rel(&s->interval_runs, 1) == 1) /* token.2 */
         kc__worker_wake(s->main);
 }
 
@@ -207,7 +208,7 @@ static kc_task_t *make_run(kc_token_t *t)
     };
 
     /* cppcheck-suppress returnDanglingLifetime ; what it points to is copied */
-    return kc__task_host.make(t->hub->sched, t->where, run_body, t, &more);
+    return kc__task_hooks.make(t->timed->sched, t->where, run_body, t, &more);
 }
 
 static void start_run(kc_token_t *t)
@@ -221,9 +222,9 @@ static void start_run(kc_token_t *t)
     kc_task_t *task = t->task;
     kc_add_relaxed(&t->refs, 1);
     if (t->interval)
-        kc_add_relaxed(&t->hub->sched->flights, 1);
+        kc_add_relaxed(&t->timed->sched->interval_runs, 1);
     t->task = t->interval ? make_run(t) : NULL;
-    kc__task_host.go(task);
+    kc__task_hooks.go(task);
 }
 
 /* ---- the main thread's part ----------------------------------------------------------------- */
@@ -238,77 +239,77 @@ static kc_time_t next_tick(const kc_token_t *t, kc_time_t now)
     return due + ahead;
 }
 
-static void take_cancelled(kc_hub_t *hub)
+static void take_cancelled(kc_timed_tasks_t *timed)
 {
-    for (kc_mpsc_node_t *node = kc__mpsc_take_all(&hub->cancelled); node;) {
+    for (kc_mpsc_node_t *node = kc__mpsc_take_all(&timed->cancelled); node;) {
         kc_token_t *t = kc_container_of(node, kc_token_t, cancel_link);
         node = node->next;
         if (kc__timer_pending(&t->timer))
-            kc__timers_remove(&hub->timers, &t->timer);
+            kc__timers_remove(&timed->timers, &t->timer);
         unref(t); /* the timer's */
     }
 }
 
-bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now)
+bool kc__timed_start_due(kc_timed_tasks_t *timed, kc_time_t now)
 {
     kc_timer_t *timer;
     bool any = false;
 
-    take_cancelled(hub);
+    take_cancelled(timed);
     now -= now == KC_FOREVER; /* a grid that has saturated there is never due */
-    while ((timer = kc__timers_pop(&hub->timers, now)) != NULL) {
+    while ((timer = kc__timers_pop(&timed->timers, now)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
         any = true;
         if (kc_load_acquire(&t->state) & CANCELLED) /* token.4 */
             continue; /* its message is on its way, and gives up the timer's reference */
         if (t->interval)
-            kc__timers_add_again(&hub->timers, &t->timer, next_tick(t, now));
+            kc__timers_add_again(&timed->timers, &t->timer, next_tick(t, now));
         start_run(t);
     }
     return any;
 }
 
-kc_time_t kc__hub_next_due(kc_hub_t *hub)
+kc_time_t kc__timed_next_due(kc_timed_tasks_t *timed)
 {
-    take_cancelled(hub);
-    return kc__timers_next(&hub->timers);
+    take_cancelled(timed);
+    return kc__timers_next(&timed->timers);
 }
 
-bool kc__hub_any(const kc_hub_t *hub)
+bool kc__timed_any(const kc_timed_tasks_t *timed)
 {
-    return kc__timers_count(&hub->timers) > 0;
+    return kc__timers_count(&timed->timers) > 0;
 }
 
-void kc__hub_take(kc_hub_t *hub, kc_block_t *block)
+void kc__timed_take(kc_timed_tasks_t *timed, kc_block_t *block)
 {
     kc_token_t *t = kc_container_of(block, kc_token_t, block);
 
     /* If it was cancelled on its way, the message may have been read already: no timer then. */
     if (!(kc_load_acquire(&t->state) & CANCELLED)) /* token.4 */
-        kc__timers_add(&hub->timers, &t->timer, t->timer.due);
-    kc__worker_hear_of(hub->sched->main, t->timer.due);
+        kc__timers_add(&timed->timers, &t->timer, t->timer.due);
+    kc__worker_hear_of(timed->sched->main, t->timer.due);
     unref(t); /* the inbox's */
 }
 
-kc_hub_t *kc__hub_new(kc_sched_t *s)
+kc_timed_tasks_t *kc__timed_new(kc_sched_t *s)
 {
-    kc_hub_t *hub = kc__alloc(sizeof *hub);
+    kc_timed_tasks_t *timed = kc__alloc(sizeof *timed);
 
-    if (!hub)
+    if (!timed)
         return NULL;
-    kc_store_relaxed(&hub->refs, 1);
-    kc__mpsc_init(&hub->cancelled);
-    hub->sched = s;
-    kc__timers_init(&hub->timers, 0);
-    return hub;
+    kc_store_relaxed(&timed->refs, 1);
+    kc__mpsc_init(&timed->cancelled);
+    timed->sched = s;
+    kc__timers_init(&timed->timers, 0);
+    return timed;
 }
 
-bool kc__hub_shut(kc_hub_t *hub)
+bool kc__timed_shut(kc_timed_tasks_t *timed)
 {
     kc_timer_t *timer;
     bool any = false;
 
-    while ((timer = kc__timers_pop(&hub->timers, KC_FOREVER)) != NULL) {
+    while ((timer = kc__timers_pop(&timed->timers, KC_FOREVER)) != NULL) {
         kc_token_t *t = kc_container_of(timer, kc_token_t, timer);
         any = true;
         if (end(t))
@@ -317,16 +318,16 @@ bool kc__hub_shut(kc_hub_t *hub)
     return any;
 }
 
-void kc__hub_close(kc_hub_t *hub)
+void kc__timed_close(kc_timed_tasks_t *timed)
 {
     uint32_t looks = 0;
 
-    kc__hub_shut(hub);
+    kc__timed_shut(timed);
     /* No further cancel can succeed; those that have must have sent their messages. */
-    while (kc_load_acquire(&hub->cancelling) > 0) /* token.5 */
+    while (kc_load_acquire(&timed->cancelling) > 0) /* token.5 */
         kc__os_back_off(&looks);
-    take_cancelled(hub);
-    hub_unref(hub);
+    take_cancelled(timed);
+    timed_unref(timed);
 }
 
 /* ---- public --------------------------------------------------------------------------------- */
@@ -366,7 +367,7 @@ static kc_token_t *token_new(kc_sched_t *s, const struct plan *plan, const kc_ta
         return NULL;
     }
     kc_token_t *t = kc_container_of(block, kc_token_t, block);
-    t->hub = s->hub;
+    t->timed = s->timed;
     t->fn = plan->fn;
     t->arg = plan->arg;
     t->interval = plan->interval;
@@ -390,12 +391,12 @@ static int schedule(kc_sched_t *s, struct plan plan, const kc_task_opts_t *opts,
     if (!t)
         return -ENOMEM;
     kc_store_relaxed(&t->refs, out ? 2 : 1);
-    kc_add_relaxed(&s->hub->refs, 1);
+    kc_add_relaxed(&s->timed->refs, 1);
     if (out)
         *out = t;
     if (kc__worker() == s->main) {
         kc__worker_take_inbox(s->main); /* what others have made before comes before */
-        kc__timers_add(&s->hub->timers, &t->timer, plan.due);
+        kc__timers_add(&s->timed->timers, &t->timer, plan.due);
         kc__worker_hear_of(s->main, plan.due);
         kc__sched_rearm(s);
     } else {
@@ -459,17 +460,17 @@ static void give_up(const char *call, kc_token_t *t)
 
 static bool cancel(kc_token_t *t)
 {
-    kc_hub_t *hub = t->hub;
+    kc_timed_tasks_t *timed = t->timed;
 
     kc__tsan_release(t);
-    kc_add_relaxed(&hub->cancelling, 1); /* before the state is changed: token.1 carries it */
+    kc_add_relaxed(&timed->cancelling, 1); /* before the state is changed: token.1 carries it */
     uint32_t before;
     bool first = set_unless(t, CANCELLED, CANCELLED | OVER, &before);
     if (first) {
         give_up_arg(t, before); /* before the message: then t may be gone, if its holder is */
-        kc__mpsc_push(&hub->cancelled, &t->cancel_link);
+        kc__mpsc_push(&timed->cancelled, &t->cancel_link);
     }
-    kc_sub_acq_rel(&hub->cancelling, 1); /* token.5 */
+    kc_sub_acq_rel(&timed->cancelling, 1); /* token.5 */
     return first;
 }
 

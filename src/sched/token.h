@@ -8,23 +8,23 @@
 #include "sched/sched.h"
 
 /* What tokens share: outlives the scheduler as long as a token does. */
-typedef struct kc_hub kc_hub_t;
+typedef struct kc_timed_tasks kc_timed_tasks_t;
 
-kc_hub_t *kc__hub_new(kc_sched_t *s);
-void kc__hub_close(kc_hub_t *hub);
+kc_timed_tasks_t *kc__timed_new(kc_sched_t *s);
+void kc__timed_close(kc_timed_tasks_t *timed);
 
 /* The scheduler ends: no run starts any more, and what the tasks own is disposed of. Main thread,
  * on its own stack. True: there was a task. */
-bool kc__hub_shut(kc_hub_t *hub);
+bool kc__timed_shut(kc_timed_tasks_t *timed);
 
 /* Starts what is due at `now`. Main thread. True: something was started. */
-bool kc__hub_start_due(kc_hub_t *hub, kc_time_t now);
-kc_time_t kc__hub_next_due(kc_hub_t *hub);
+bool kc__timed_start_due(kc_timed_tasks_t *timed, kc_time_t now);
+kc_time_t kc__timed_next_due(kc_timed_tasks_t *timed);
 
 /* There are timed tasks. */
-bool kc__hub_any(const kc_hub_t *hub);
+bool kc__timed_any(const kc_timed_tasks_t *timed);
 
 /* A token that another thread has made comes in. Main thread. */
-void kc__hub_take(kc_hub_t *hub, kc_block_t *block);
+void kc__timed_take(kc_timed_tasks_t *timed, kc_block_t *block);
 
 #endif

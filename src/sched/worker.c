@@ -8,7 +8,7 @@
  *          other threads have for this one comes through one inbox (inbox.c).
  *
  * SHAPE    ready   coroutines that have started and may run; this thread's alone, no atomics
- *          fresh   tasks that must start on this thread, in order of submission
+ *          unstarted   tasks that must start on this thread, in order of submission
  *          deque   tasks that any worker may start; newest first here, stolen oldest first
  *          inbox   everything from other threads, looked at in every switch
  *
@@ -24,7 +24,7 @@
  *          yielding, waking each other, or spawning.
  *
  *          In a forked child none of it goes on (O10). To find that out costs a turn nothing: what
- *          it has to think of (care) lies in a page that the kernel wipes in the child, and zero
+ *          it has to think of (mode) lies in a page that the kernel wipes in the child, and zero
  *          means there that this is one.
  *
  * ORDER    id        site     operation     pairs with  carries; what breaks if weaker
@@ -48,8 +48,8 @@
 #include <errno.h>
 
 enum {
-    FRESH_EVERY = 8, /* turns: one that begins with what has not started */
-    YIELD_EVERY = 2, /* ... of those that begin with a yield: who yields means that too (S7) */
+    UNSTARTED_EVERY = 8, /* turns: one that begins with what has not started */
+    YIELD_EVERY = 2,     /* ... of those that begin with a yield: who yields means that too (S7) */
     OLDEST_EVERY = 16,
     HERE = 32,     /* coroutines that lie in the nearest cache, as is assumed */
     NEAR = 2048,   /* ... in some cache */
@@ -102,12 +102,12 @@ KC_INLINE kcoro_t *pop_ready(kc_worker_t *w)
 KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 {
     kc_store_relaxed(&task->worker, w);
-    int rc = kc__task_host.start(task);
+    int rc = kc__task_hooks.start(task);
     if (kc_likely(rc == 0))
         return task->co;
     kc__worker_forget(w, task);
     if (rc == -EBUSY) {
-        kc__queue_push_front(&w->fresh, &task->block); /* it stays the first */
+        kc__queue_push_front(&w->unstarted, &task->block); /* it stays the first */
         w->wanted = true;
     } else if (rc != -ECANCELED) {
         kc__worker_no_stack(w, task, rc == -ENOMEM);
@@ -118,7 +118,7 @@ KC_INLINE kcoro_t *start(kc_worker_t *w, kc_task_t *task)
 /* The oldest task of the deque is due, for a change. If all that has happened to it was that the
  * newest ones were taken, then its turn comes anyway: as long as nobody adds any, they start in
  * order, each beside its neighbour in memory. */
-static bool is_oldest_due(kc_worker_t *w)
+static bool check_oldest(kc_worker_t *w)
 {
     int64_t now = kc__deque_bottom(&w->deque);
     bool due = w->bottom - now < OLDEST_EVERY;
@@ -128,16 +128,16 @@ static bool is_oldest_due(kc_worker_t *w)
 }
 
 /* Takes out a task that has not started. NULL: there is none. */
-KC_INLINE kc_task_t *pop_fresh(kc_worker_t *w)
+KC_INLINE kc_task_t *pop_unstarted(kc_worker_t *w)
 {
     void *any = NULL;
 
-    if (w->works && ++w->starts % OLDEST_EVERY == 0 && is_oldest_due(w) &&
+    if (w->works && ++w->starts % OLDEST_EVERY == 0 && check_oldest(w) &&
         kc__deque_steal(&w->deque, &any) == KC_STEAL_GOT)
         return w->alone ? any : kc__spread(w, any);
-    kc_block_t *block = kc__queue_pop(&w->fresh);
+    kc_block_t *block = kc__queue_pop(&w->unstarted);
     if (block) {
-        const void *next = w->fresh.head; /* of very many, none is in the cache */
+        const void *next = w->unstarted.head; /* of very many, none is in the cache */
         __builtin_prefetch(next, 1);
         __builtin_prefetch(kc__next_line(next), 1);
         return kc_container_of(block, kc_task_t, block);
@@ -160,17 +160,17 @@ static KC_NOINLINE kcoro_t *start_any(kc_worker_t *w)
     return co;
 }
 
-KC_INLINE kcoro_t *start_fresh(kc_worker_t *w)
+KC_INLINE kcoro_t *start_unstarted(kc_worker_t *w)
 {
     kcoro_t *co = NULL;
     kc_task_t *task;
 
-    if (!kc__worker_has_fresh(w))
+    if (!kc__worker_has_unstarted(w))
         return NULL;
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_NO_STACK)) && !kc__worker_may_start(w))
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)) && !kc__worker_may_start(w))
         return start_any(w);
-    while (!co && !w->wanted && !kc__worker_cares(w, KC_CARE_NO_STACK) &&
-           (task = pop_fresh(w)) != NULL)
+    while (!co && !w->wanted && !kc__worker_has_mode(w, KC_MODE_NO_STACK) &&
+           (task = pop_unstarted(w)) != NULL)
         co = start(w, task);
     return co;
 }
@@ -188,7 +188,7 @@ bool kc__worker_stopped(kc_worker_t *w)
 
 uint64_t kc__worker_random(kc_worker_t *w)
 {
-    if (kc_likely(!kc__worker_cares(w, KC_CARE_ORACLE))) {
+    if (kc_likely(!kc__worker_has_mode(w, KC_MODE_ORACLE))) {
         w->random = w->random * 6364136223846793005u + 1442695040888963407u;
         return w->random >> 32;
     }
@@ -215,13 +215,14 @@ static kcoro_t *next_by_oracle(kc_worker_t *w)
         kc__worker_retry(w);
     while (!co && !w->wanted) {
         size_t ready = choice(&w->ready);
-        size_t all = ready + (kc__worker_cares(w, KC_CARE_NO_STACK) ? 0 : choice(&w->fresh));
+        size_t all =
+            ready + (kc__worker_has_mode(w, KC_MODE_NO_STACK) ? 0 : choice(&w->unstarted));
         if (all == 0)
             break;
         size_t k = (size_t)kc__worker_random(w) % all;
         if (k < ready)
             return kc_container_of(kc__queue_take(&w->ready, k), kcoro_t, block);
-        co = start(w, kc_container_of(kc__queue_take(&w->fresh, k - ready), kc_task_t, block));
+        co = start(w, kc_container_of(kc__queue_take(&w->unstarted, k - ready), kc_task_t, block));
     }
     return co;
 }
@@ -240,15 +241,15 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
      * deque now: somebody who has just searched may have missed it. */
     if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
-    kc__worker_take_lacking(w);
+    kc__worker_take_without_stack(w);
     return !kc__worker_stopped(w) && (own || !kc__worker_is_wanted_there(w));
 }
 
 /* The same when there is more to it than to take the next one. */
-static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
+static KC_NOINLINE kcoro_t *next_slow(kc_worker_t *w, uint64_t every)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool fresh_first = turn % every == 0, own = kc__worker_on_own_stack();
+    bool unstarted_first = turn % every == 0, own = kc__worker_on_own_stack();
     kcoro_t *co;
 
     kc__worker_check_process(w);
@@ -256,22 +257,22 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
         kc__worker_take_inbox(w);
     if (!kc__mpsc_empty(&w->offers) && w->works)
         kc__spread_take(w);
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_ASKED)))
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ASKED)))
         kc__spread_share(w);
     if (own)
         kc__worker_read_put_off(w);
     if (kc__worker_is_look_due(w, turn) && !look_around(w, own))
         return NULL;
-    if (fresh_first && w->works && !kc__worker_has_fresh(w))
+    if (unstarted_first && w->works && !kc__worker_has_unstarted(w))
         kc__worker_take_injector(w);
     do {
-        if (kc_unlikely(kc__worker_cares(w, KC_CARE_ORACLE))) {
+        if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ORACLE))) {
             if ((co = next_by_oracle(w)) || !own)
                 return co;
             continue;
         }
-        if ((!fresh_first && (co = pop_ready(w))) || (co = start_fresh(w)) ||
-            (fresh_first && !w->wanted && (co = pop_ready(w))))
+        if ((!unstarted_first && (co = pop_ready(w))) || (co = start_unstarted(w)) ||
+            (unstarted_first && !w->wanted && (co = pop_ready(w))))
             return co;
         if (!own)
             return NULL;
@@ -283,42 +284,42 @@ static KC_NOINLINE kcoro_t *next_with_care(kc_worker_t *w, uint64_t every)
 }
 
 /* Nothing has come in, and there is nothing of this kind to be thought of: one branch. */
-KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t care)
+KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t mode)
 {
     uintptr_t come = (uintptr_t)kc_load_relaxed(&w->inbox.head);
 
-    return kc_likely((come | (kc__worker_care(w) & care)) == 0);
+    return kc_likely((come | (kc__worker_mode(w) & mode)) == 0);
 }
 
 /* There is a task that this thread may start, in its own queues or in the injector. */
-KC_INLINE bool has_unstarted(const kc_worker_t *w)
+KC_INLINE bool can_start(const kc_worker_t *w)
 {
-    return kc__worker_has_fresh(w) || (w->works && !kc__mpsc_empty(&w->sched->injector));
+    return kc__worker_has_unstarted(w) || (w->works && !kc__mpsc_empty(&w->sched->injector));
 }
 
 /* This turn, the next one, is one like most: there is nothing to be looked at but who is ready.
- * care: what would have to be thought of; every: which turns begin with what has not started. Those
+ * mode: what would have to be thought of; every: which turns begin with what has not started. Those
  * that look at everything are among them. */
-KC_INLINE bool turn_without(const kc_worker_t *w, uint64_t turn, uint32_t care, uint64_t every)
+KC_INLINE bool turn_without(const kc_worker_t *w, uint64_t turn, uint32_t mode, uint64_t every)
 {
-    bool other = turn % every == 0 &&
-                 (kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc_unlikely(has_unstarted(w)));
+    bool other =
+        turn % every == 0 && (kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc_unlikely(can_start(w)));
 
-    return kc_likely(!other) && is_quiet(w, care) && kc_likely(!kc__worker_is_timer_due(w, turn));
+    return kc_likely(!other) && is_quiet(w, mode) && kc_likely(!kc__worker_is_timer_due(w, turn));
 }
 
-KC_INLINE bool plain_turn(const kc_worker_t *w, uint64_t turn, uint64_t every)
+KC_INLINE bool is_plain_turn(const kc_worker_t *w, uint64_t turn, uint64_t every)
 {
-    return turn_without(w, turn, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED,
+    return turn_without(w, turn, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_OFFERS | KC_MODE_ASKED,
                         every);
 }
 
 /* The next coroutine that may run here; NULL: none. */
 KC_INLINE kcoro_t *next(kc_worker_t *w, uint64_t every)
 {
-    bool plain = w->ready.head && plain_turn(w, kc__worker_next_turn(w), every);
+    bool plain = w->ready.head && is_plain_turn(w, kc__worker_next_turn(w), every);
 
-    return plain ? pop_ready(w) : next_with_care(w, every);
+    return plain ? pop_ready(w) : next_slow(w, every);
 }
 
 /* ---- suspending ---------------------------------------------------------------------------- */
@@ -360,15 +361,15 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co, uint64_t every)
 
 KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
 {
-    kcoro_t *me = t->current, *to = take_turn(t, co, FRESH_EVERY);
+    kcoro_t *me = t->current, *to = take_turn(t, co, UNSTARTED_EVERY);
 
     return kc__coro_switch(t, me, to);
 }
 
-static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
+static KC_NOINLINE int leave_slow(kc_thread_t *t, kcoro_t *co)
 {
-    if (kc_unlikely(kc__worker_cares(t->worker, KC_CARE_CYCLES)))
-        return kc__task_host.leave(t, co);
+    if (kc_unlikely(kc__worker_has_mode(t->worker, KC_MODE_CYCLES)))
+        return kc__task_hooks.leave(t, co);
     return leave(t, co);
 }
 
@@ -376,14 +377,13 @@ static KC_NOINLINE int leave_with_care(kc_thread_t *t, kcoro_t *co)
  * Most turns are like this: if another is ready, nothing else is to be done. They make no call but
  * the last one, so they save no registers. co is no coroutine inside a body.
  */
-KC_INLINE int take_quick_turn(kc_thread_t *t, kc_worker_t *w, uint64_t turn, kcoro_t *co,
-                              kcoro_t *run)
+KC_INLINE int switch_fast(kc_thread_t *t, kc_worker_t *w, uint64_t turn, kcoro_t *co, kcoro_t *run)
 {
     kc_store_relaxed(&w->running, run);
     kc_store_relaxed(&w->turns, turn); /* in this order: see rested in dump.c */
     if (w->ready.count > HERE)         /* by now fewer registers are in use */
         fetch_ahead(w->ready.head, w->ready.count > NEAR);
-    return kc__coro_switch_plainly(t, co, entry_of(run));
+    return kc__coro_switch_fast(t, co, entry_of(run));
 }
 
 /* co was made ready before it could leave, and is the next one. */
@@ -401,14 +401,14 @@ static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
     uint64_t turn = kc__worker_next_turn(w);
     bool quick = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
                  kc_likely(!kc__worker_is_look_due(w, turn));
-    kc_task_t *task = quick ? pop_fresh(w) : NULL;
+    kc_task_t *task = quick ? pop_unstarted(w) : NULL;
     kcoro_t *run = task ? start(w, task) : NULL;
 
     if (kc_unlikely(!run))
-        return leave_with_care(t, co);
+        return leave_slow(t, co);
     kc_store_relaxed(&w->running, run);
     kc_store_relaxed(&w->turns, turn);
-    return kc__coro_switch_plainly(t, co, run); /* it has not begun, so it waits in no other */
+    return kc__coro_switch_fast(t, co, run); /* it has not begun, so it waits in no other */
 }
 
 int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
@@ -420,10 +420,10 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     if (!w->ready.head)
         return leave_and_start(t, co);
     uint64_t turn = kc__worker_next_turn(w);
-    if (kc_unlikely(me != co) || !turn_without(w, turn, UINT32_MAX, FRESH_EVERY))
-        return leave_with_care(t, co);
+    if (kc_unlikely(me != co) || !turn_without(w, turn, UINT32_MAX, UNSTARTED_EVERY))
+        return leave_slow(t, co);
     kcoro_t *run = kc_container_of(kc__queue_shift(&w->ready), kcoro_t, block);
-    return kc_likely(run != co) ? take_quick_turn(t, w, turn, co, run) : stay(w, co);
+    return kc_likely(run != co) ? switch_fast(t, w, turn, co, run) : stay(w, co);
 }
 
 /* Like leave, but co is PARKED, or READY already. */
@@ -432,19 +432,19 @@ int kc__worker_leave_parked(kc_thread_t *t, kcoro_t *co)
     return leave(t, co);
 }
 
-static KC_NOINLINE int yield_with_care(kc_thread_t *t, kcoro_t *co)
+static KC_NOINLINE int yield_slow(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
 
     kc__worker_check_process(w);
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_ONCE)))
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ONCE)))
         kc__queue_push(&w->sched->again, &co->block);
     else
         make_ready(w, co);
     /* A child that was started now goes back to its launcher first (J20). */
     bool to_launcher = w->launcher && w->ready.head == &w->launcher->block.link;
     w->launcher = NULL;
-    kcoro_t *me = t->current, *to = take_turn(t, co, to_launcher ? FRESH_EVERY : YIELD_EVERY);
+    kcoro_t *me = t->current, *to = take_turn(t, co, to_launcher ? UNSTARTED_EVERY : YIELD_EVERY);
     /* It may have been stopped by what the look for the next one has brought. */
     if (kc_unlikely(kc_load_relaxed(&co->task->word) & KC_TASK_STOP)) {
         kc__coro_switch(t, me, to);
@@ -461,9 +461,9 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
 
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     if (kc_unlikely(!w->ready.head || me != co) || !turn_without(w, turn, UINT32_MAX, YIELD_EVERY))
-        return yield_with_care(t, co);
-    kc_block_t *block = kc__queue_turn(&w->ready, &co->block);
-    return take_quick_turn(t, w, turn, co, kc_container_of(block, kcoro_t, block));
+        return yield_slow(t, co);
+    kc_block_t *block = kc__queue_rotate(&w->ready, &co->block);
+    return switch_fast(t, w, turn, co, kc_container_of(block, kcoro_t, block));
 }
 
 int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -485,7 +485,7 @@ KC_INLINE bool may_jump_in(kc_worker_t *w)
 {
     uint64_t turn = kc__worker_next_turn(w);
 
-    return turn % FRESH_EVERY != 0 && plain_turn(w, turn, FRESH_EVERY);
+    return turn % UNSTARTED_EVERY != 0 && is_plain_turn(w, turn, UNSTARTED_EVERY);
 }
 
 void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
@@ -507,10 +507,10 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || kc__worker_is_look_due(w, kc__worker_next_turn(w)) ||
         !kc__mpsc_empty(&w->inbox) ||
-        kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_OFFERS | KC_CARE_ASKED) ||
-        !kc__worker_has_fresh(w) || kc__worker_stopped(w))
+        kc__worker_has_mode(w, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_OFFERS | KC_MODE_ASKED) ||
+        !kc__worker_has_unstarted(w) || kc__worker_stopped(w))
         return NULL;
-    kc_task_t *task = pop_fresh(w);
+    kc_task_t *task = pop_unstarted(w);
     if (!task)
         return NULL;
     kc_store_relaxed(&task->worker, w);
@@ -519,25 +519,26 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w)
 
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task)
 {
-    bool anybodys = task->where == KC_WORKER && w->works && !kc__worker_cares(w, KC_CARE_ORACLE);
+    bool anybodys =
+        task->where == KC_WORKER && w->works && !kc__worker_has_mode(w, KC_MODE_ORACLE);
 
     kc__worker_forget(w, task);
     if (!anybodys || kc__deque_push(&w->deque, task) != 0)
-        kc__queue_push_front(&w->fresh, &task->block);
+        kc__queue_push_front(&w->unstarted, &task->block);
     else if (w->sched->workers > 0)
         kc__sched_wake_any(w->sched); /* who has searched meanwhile has not seen it */
 }
 
 /* On the next stack: the task's own is at rest for good. */
-static void bury(void *arg)
+static void reap(void *arg)
 {
     kc_task_t *task = arg;
     kcoro_t *co = task->co;
     kc_thread_t *t = kc__thread();
 
-    kc__worker_count(t->worker, KC_COUNT_BURIED);
+    kc__worker_count(t->worker, KC_COUNT_REAPED);
     kc__worker_forget(t->worker, task);
-    kc__task_host.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
+    kc__task_hooks.ended(task); /* first: whoever finds a body finds its coroutine too (dump.c) */
     kc__coro_task_end(t, co);
 }
 
@@ -547,19 +548,19 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
     kc_worker_t *w = t->worker;
 
     /* Nobody else is ready: if one waits for this end, it goes on at once. */
-    if (!to && !w->ready.head && plain_turn(w, kc__worker_next_turn(w), FRESH_EVERY))
-        to = kc__task_host.heir(task);
+    if (!to && !w->ready.head && is_plain_turn(w, kc__worker_next_turn(w), UNSTARTED_EVERY))
+        to = kc__task_hooks.successor(task);
     if (!to)
-        to = next(w, FRESH_EVERY);
+        to = next(w, UNSTARTED_EVERY);
     else if (to == t->root)
         to = NULL;
     kc__worker_runs(w, to);
     to = to ? entry_of(to) : t->root;
-    if (kc_unlikely(kc__worker_cares(w, KC_CARE_TOOLS))) {
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TOOLS))) {
         kc__tsan_release(task); /* all that it did, for whoever hears of its end */
-        kc__coro_switch_last(t, me, to, bury, task);
+        kc__coro_switch_last(t, me, to, reap, task);
     }
-    kc__coro_switch_last_plainly(t, to, bury, task);
+    kc__coro_switch_last_fast(t, to, reap, task);
 }
 
 /* On the next stack: the coroutine is at rest, so another thread may have it. */
@@ -573,7 +574,7 @@ static void post(void *arg)
 void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 {
     kc_store_relaxed(&co->state, KCORO_READY);
-    kcoro_t *run = next(t->worker, FRESH_EVERY);
+    kcoro_t *run = next(t->worker, UNSTARTED_EVERY);
     kc__worker_runs(t->worker, run);
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, post, co);
 }
@@ -625,7 +626,8 @@ bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
 
-    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w, FRESH_EVERY)) != NULL; any = true) {
+    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w, UNSTARTED_EVERY)) != NULL;
+         any = true) {
         kc__worker_stop_searching(w);
         enter(co);
     }
@@ -648,7 +650,7 @@ void *kc__worker_main(void *arg)
         kc__worker_sleep(w, kc__worker_next_due(w));
     }
     kc__worker_stop_searching(w);
-    kc__worker_take_inbox(w); /* alarms that were no longer wanted */
+    kc__worker_take_inbox(w); /* timers that were no longer wanted */
     kc__worker_cool(w, KC_COOL_IDLE);
     t->stacks.lazy = false;
     t->worker = NULL;
@@ -691,8 +693,8 @@ kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit)
 void kc__worker_reset(kc_worker_t *w)
 {
     kc_store_relaxed(&w->turns, 0);
-    kc_store_relaxed(&w->care, KC_CARE_FORKED ^ (kc__tools ? KC_CARE_TOOLS : 0));
-    w->credit = KC_CREDIT;
+    kc_store_relaxed(&w->mode, KC_MODE_FORKED ^ (kc__tools ? KC_MODE_TOOLS : 0));
+    w->budget = KC_BUDGET;
     w->starts = 0;
     w->hops = 0;
     w->bottom = kc__deque_bottom(&w->deque);
@@ -716,8 +718,8 @@ void kc__worker_reset(kc_worker_t *w)
     kc_store_relaxed(&w->running, NULL);
     for (int i = 0; i < KC_COUNTERS; i++)
         kc_store_relaxed(&w->counter[i], 0);
-    kc__timers_init(&w->alarms, 0);
-    KC_ASSERT(!w->ready.head && !w->fresh.head && !w->own_stack.head &&
+    kc__timers_init(&w->timers, 0);
+    KC_ASSERT(!w->ready.head && !w->unstarted.head && !w->own_stack.head &&
               kc__mpsc_empty(&w->inbox) && kc__mpsc_empty(&w->offers));
 }
 

@@ -19,11 +19,11 @@ KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
 KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
-    if (kc_likely(!kc__worker_cares(w, KC_CARE_TRACE | KC_CARE_CYCLES)))
+    if (kc_likely(!kc__worker_has_mode(w, KC_MODE_TRACE | KC_MODE_CYCLES)))
         return;
-    if (co && kc__worker_cares(w, KC_CARE_CYCLES))
+    if (co && kc__worker_has_mode(w, KC_MODE_CYCLES))
         co->task->held |= KC_TASK_HELD_NAMED; /* it has no scope when it runs for the first time */
-    if (kc__worker_cares(w, KC_CARE_TRACE))
+    if (kc__worker_has_mode(w, KC_MODE_TRACE))
         KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? kc__task_number(co->task) : 0);
 }
 
@@ -42,17 +42,17 @@ void kc__worker_free(kc_worker_t *w);
 void kc__worker_reset(kc_worker_t *w);
 
 /* A task that has not started, on the thread that may start it. */
-KC_INLINE void kc__worker_keep_fresh(kc_worker_t *w, kc_task_t *task)
+KC_INLINE void kc__worker_keep_unstarted(kc_worker_t *w, kc_task_t *task)
 {
-    if (task->where != KC_WORKER || !w->works || kc__worker_cares(w, KC_CARE_ORACLE) ||
+    if (task->where != KC_WORKER || !w->works || kc__worker_has_mode(w, KC_MODE_ORACLE) ||
         kc__deque_push(&w->deque, task) != 0)
-        kc__queue_push(&w->fresh, &task->block);
+        kc__queue_push(&w->unstarted, &task->block);
 }
 
 /* There is a task that it may start, or there was one a moment ago. */
-KC_INLINE bool kc__worker_has_fresh(const kc_worker_t *w)
+KC_INLINE bool kc__worker_has_unstarted(const kc_worker_t *w)
 {
-    return w->fresh.head || kc__deque_size_hint(&w->deque) > 0;
+    return w->unstarted.head || kc__deque_size_hint(&w->deque) > 0;
 }
 
 /* Coroutines that have started here less those that have ended here: it wraps around if some came
@@ -60,7 +60,7 @@ KC_INLINE bool kc__worker_has_fresh(const kc_worker_t *w)
 KC_INLINE uint64_t kc__worker_live(const kc_worker_t *w)
 {
     return kc_load_relaxed(&w->counter[KC_COUNT_SPAWNS]) -
-           kc_load_relaxed(&w->counter[KC_COUNT_BURIED]);
+           kc_load_relaxed(&w->counter[KC_COUNT_REAPED]);
 }
 
 /* On w's thread: the body of this task ends, goes elsewhere, or does not start after all. */
@@ -114,7 +114,7 @@ void *kc__worker_main(void *arg);
 KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
 {
     if (kc_unlikely(!w->works ||
-                    kc__worker_cares(w, KC_CARE_ORACLE | KC_CARE_FORKED | KC_CARE_TOOLS) ||
+                    kc__worker_has_mode(w, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_TOOLS) ||
                     w->sched->workers > 0 || kc_load_relaxed(&w->sched->outside) ||
                     kc__deque_push(&w->deque, task) != 0))
         kc__task_submit(task);
@@ -122,7 +122,7 @@ KC_INLINE void kc__worker_submit(kc_worker_t *w, kc_task_t *task)
 
 /* A thread has put something into its own queues: if it is main, which does not pump, the host's
  * event loop is told. */
-KC_INLINE void kc__worker_tell_host(kc_worker_t *w)
+KC_INLINE void kc__worker_tell_loop(kc_worker_t *w)
 {
     if (kc_unlikely(w == w->sched->main && kc_load_relaxed(&w->sched->outside)))
         kc__worker_wake(w);
@@ -132,7 +132,7 @@ KC_INLINE void kc__worker_tell_host(kc_worker_t *w)
 KC_INLINE void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
 {
     kc__queue_push(&w->ready, &co->block);
-    kc__worker_tell_host(w);
+    kc__worker_tell_loop(w);
 }
 
 /*
@@ -167,7 +167,7 @@ kc_task_t *kc__worker_next_body(kc_worker_t *w);
 void kc__worker_put_back(kc_worker_t *w, kc_task_t *task);
 
 /* The caller's body is over: `to`, which may be the thread's own stack, or, if that is NULL, what
- * is ready goes on, and buries it. */
+ * is ready goes on, and reaps it. */
 _Noreturn void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to);
 
 /*

@@ -13,16 +13,16 @@
 
 #include "coro/coro.h"
 
-static __thread struct kc_handling handling __attribute__((tls_model("initial-exec")));
+static __thread struct kc_handler_state handler_state __attribute__((tls_model("initial-exec")));
 
 /* Neither inlined nor folded: see kc__thread in coro/thread.h. */
-KC_NOINLINE struct kc_handling *kc__handling(void)
+KC_NOINLINE struct kc_handler_state *kc__handler_state(void)
 {
     __asm__ volatile("" ::: "memory");
-    return &handling;
+    return &handler_state;
 }
 
-void kc__handler_begins(struct kc_handling *me)
+void kc__handler_begins(struct kc_handler_state *me)
 {
     kcoro_t *co = kc__thread()->current;
 
@@ -30,10 +30,10 @@ void kc__handler_begins(struct kc_handling *me)
         return;
     me->marked = kc_load_relaxed(&co->block.flags) == KC_CORO_TASK ? co : NULL;
     if (me->marked)
-        kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CAREFUL);
+        kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CHECKED);
 }
 
-void kc__handler_ends(struct kc_handling *me)
+void kc__handler_ends(struct kc_handler_state *me)
 {
     if (--me->depth > 0)
         return;
@@ -43,5 +43,5 @@ void kc__handler_ends(struct kc_handling *me)
 
 bool kc__signal_in_handler(void)
 {
-    return kc__handling()->depth > 0;
+    return kc__handler_state()->depth > 0;
 }

@@ -15,7 +15,7 @@ struct kc_emit; /* signal.c */
 bool kc__signal_in_handler(void);
 
 /* One for each thread. Its address tells threads apart. */
-struct kc_handling {
+struct kc_handler_state {
     uint32_t depth;        /* handlers that run on this thread, one inside the other          */
     struct kc_emit *work;  /* whose cancel runs on this thread; NULL: none, or a handler does */
     struct kc_emit *calls; /* whose handler runs on this thread; NULL: none                  */
@@ -24,10 +24,10 @@ struct kc_handling {
 };
 
 /* The calling thread's. It is valid until the caller suspends. */
-struct kc_handling *kc__handling(void);
+struct kc_handler_state *kc__handler_state(void);
 
 /* Before and after a call of the user's that may not wait. me: the calling thread's. */
-void kc__handler_begins(struct kc_handling *me);
-void kc__handler_ends(struct kc_handling *me);
+void kc__handler_begins(struct kc_handler_state *me);
+void kc__handler_ends(struct kc_handler_state *me);
 
 #endif

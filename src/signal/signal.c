@@ -24,7 +24,7 @@
  *
  *          An owner (a job) is asked before TERMINATE, without a lock. It answers by
  *          kc__signal_tell, which tells the slots at once, and leaves the chains to the queue of
- *          the emit that asked (kc_handling.work): so owners chained to owners do not nest.
+ *          the emit that asked (kc_handler_state.work): so owners chained to owners do not nest.
  *
  * ORDER    id        site     operation      pairs with  carries; what breaks if weaker
  *          signal.1  state    store_release  signal.2    what the emitter wrote before; who learns
@@ -82,7 +82,7 @@ static bool end_run(struct kc_visit *v)
 /* R2: no lock is held here. Within the handler an emit is one of its own (work). */
 static void run(struct kc_emit *e, const struct kc_visit *v, kc_slot_fn_t fn, void *arg)
 {
-    struct kc_handling *me = v->thread;
+    struct kc_handler_state *me = v->thread;
     struct kc_emit *work = me->work, *calls = me->calls;
 
     me->work = NULL;
@@ -155,7 +155,7 @@ static struct turn dequeue(struct kc_emit *e)
 static bool ask_owner(struct kc_emit *e, kc_signal_t *s)
 {
     const struct kc_signal_owner *ops = s->ops;
-    struct kc_handling *me = kc__handling();
+    struct kc_handler_state *me = kc__handler_state();
     struct kc_emit *work = me->work;
 
     ops->pin(s->owner);
@@ -171,7 +171,7 @@ static void add_visit(struct kc_emit *e, kc_signal_t *s, kc_sigset_t fired)
 {
     KC_ASSERT(e->depth < DEPTH);
     struct kc_visit *v = &e->at[e->depth++];
-    *v = (struct kc_visit){ .signal = s, .thread = kc__handling(), .fired = fired };
+    *v = (struct kc_visit){ .signal = s, .thread = kc__handler_state(), .fired = fired };
     v->next = s->slots;
     v->after = s->visits;
     v->link = &s->visits;
@@ -299,7 +299,7 @@ static kc_sigset_t emit(kc_signal_t *s, kc_sigset_t bits, kc_sigset_t late)
     struct kc_emit e; /* at[] is not cleared: a kilobyte, mostly unused */
     struct turn turn = { 0 };
 
-    e.outer = kc__handling()->work;
+    e.outer = kc__handler_state()->work;
     e.depth = 0;
     e.first = e.last = NULL;
     kc__signal_ref(s); /* a handler may release it */
@@ -411,7 +411,7 @@ kc_sigset_t kc__signal_preset(kc_signal_t *s, kc_sigset_t bits)
 
 void kc__signal_tell(kc_signal_t *s, kc_sigset_t bits)
 {
-    struct kc_emit *calls = kc__handling()->calls;
+    struct kc_emit *calls = kc__handler_state()->calls;
 
     if (!calls) {
         emit(s, KC_SIG_NONE, bits);

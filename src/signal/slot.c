@@ -32,7 +32,7 @@ static bool runs(const struct kc_visit *v, const kc_slot_t *slot, kc_sigset_t bi
 /* Marks the visits in which this thread runs a handler of the slot. True: there are any. */
 static bool mark_inside(kc_signal_t *s, const kc_slot_t *slot, uint64_t waits)
 {
-    const struct kc_handling *me = kc__handling();
+    const struct kc_handler_state *me = kc__handler_state();
     bool inside = false;
 
     for (struct kc_visit *v = s->visits; v; v = v->after) {
@@ -47,7 +47,7 @@ static bool mark_inside(kc_signal_t *s, const kc_slot_t *slot, uint64_t waits)
 static bool must_wait(kc_signal_t *s, const kc_slot_t *slot, kc_sigset_t bits, uint64_t since,
                       bool inside)
 {
-    const struct kc_handling *me = kc__handling();
+    const struct kc_handler_state *me = kc__handler_state();
 
     for (struct kc_visit *v = s->visits; v; v = v->after) {
         bool waits_longer = v->waits != 0 && v->waits < since;

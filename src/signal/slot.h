@@ -56,19 +56,19 @@ struct kc_slot_chain {
 
 /* One emit at one signal. */
 struct kc_visit {
-    struct kc_visit *after, **link; /* L  in signal->visits                                 */
-    kc_signal_t *signal;            /* I  a reference                                       */
-    struct kc_handling *thread;     /* I                                                    */
-    kc_sigset_t fired;              /* I  what it has triggered                             */
-    kc_slot_t *next;                /* L  to be served after slot                           */
-    kc_slot_t *slot;                /* L  being served; NULL: none                          */
-    kc_sigset_t set;                /* E  of fired, what slot let through                   */
-    kc_sigset_t left;               /* E  of set, what its handlers have not been asked for */
-    struct kc_slot_chain *chain;    /* E  next to be told; not valid when gone              */
-    kc_sigset_t running;            /* L  the handler that runs; 0: none                    */
-    uint64_t began;                 /* L  when, on the signal's clock                       */
-    uint64_t waits;                 /* L  since when it waits for runs; 0: does not         */
-    bool gone;                      /* L  slot was unbound                                  */
+    struct kc_visit *after, **link;  /* L  in signal->visits                                 */
+    kc_signal_t *signal;             /* I  a reference                                       */
+    struct kc_handler_state *thread; /* I                                                    */
+    kc_sigset_t fired;               /* I  what it has triggered                             */
+    kc_slot_t *next;                 /* L  to be served after slot                           */
+    kc_slot_t *slot;                 /* L  being served; NULL: none                          */
+    kc_sigset_t set;                 /* E  of fired, what slot let through                   */
+    kc_sigset_t left;                /* E  of set, what its handlers have not been asked for */
+    struct kc_slot_chain *chain;     /* E  next to be told; not valid when gone              */
+    kc_sigset_t running;             /* L  the handler that runs; 0: none                    */
+    uint64_t began;                  /* L  when, on the signal's clock                       */
+    uint64_t waits;                  /* L  since when it waits for runs; 0: does not         */
+    bool gone;                       /* L  slot was unbound                                  */
 };
 
 struct kc_signal {

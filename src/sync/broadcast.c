@@ -18,7 +18,7 @@
 
 struct kc_broadcast {
     kc_block_t block;         /*    magic A                                                     */
-    kc_line_t line;           /* A  nothing of its own in the word; who waits for the next item */
+    kc_wait_queue_t queue;    /* A  nothing of its own in the word; who waits for the next item */
     KC_ATOMIC(uint32_t) refs; /* A                                                              */
     size_t item_size;         /* I                                                              */
     size_t capacity;          /* I                                                              */
@@ -86,25 +86,25 @@ int kc_broadcast_send(kc_broadcast_t *b, const void *item)
     check(b, "kc_broadcast_send");
     if (!item && b->item_size > 0)
         return -EINVAL;
-    kc__line_lock(&b->line);
+    kc__wait_queue_lock(&b->queue);
     if (b->cause) {
-        kc__line_unlock(&b->line, 0);
+        kc__wait_queue_unlock(&b->queue, 0);
         return b->cause; /* it does not change any more */
     }
     kc__item_copy(slot(b, b->sent++), item, b->item_size);
-    kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
-    kc__line_unlock(&b->line, 0);
+    kc_link_t *taken = kc__wait_queue_take_some(&b->queue, UINT64_MAX);
+    kc__wait_queue_unlock(&b->queue, 0);
     kc__wait_wake_all(taken);
     return 0;
 }
 
 static void close_with(kc_broadcast_t *b, int cause)
 {
-    kc__line_lock(&b->line);
+    kc__wait_queue_lock(&b->queue);
     if (!b->cause)
         b->cause = cause;
-    kc_link_t *taken = kc__line_take_some(&b->line, UINT64_MAX);
-    kc__line_unlock(&b->line, 0);
+    kc_link_t *taken = kc__wait_queue_take_some(&b->queue, UINT64_MAX);
+    kc__wait_queue_unlock(&b->queue, 0);
     kc__wait_wake_all(taken);
 }
 
@@ -126,9 +126,9 @@ int kc_broadcast_cause(const kc_broadcast_t *b)
     if (!b)
         return -EINVAL;
     kc_broadcast_t *mine = check((kc_broadcast_t *)(uintptr_t)b, "kc_broadcast_cause");
-    kc__line_lock(&mine->line);
+    kc__wait_queue_lock(&mine->queue);
     int cause = mine->cause;
-    kc__line_unlock(&mine->line, 0);
+    kc__wait_queue_unlock(&mine->queue, 0);
     return cause;
 }
 
@@ -144,9 +144,9 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
         return -ENOMEM;
     sub->stub = stub;
     sub->from = kc_broadcast_retain(b);
-    kc__line_lock(&b->line);
+    kc__wait_queue_lock(&b->queue);
     sub->next = b->sent;
-    kc__line_unlock(&b->line, 0);
+    kc__wait_queue_unlock(&b->queue, 0);
     return 0;
 }
 
@@ -198,9 +198,9 @@ int kc_subscription_try_recv(kc_subscription_t *sub, void *item, uint64_t *misse
     if (!sub || !sub->from)
         return -EINVAL;
     kc_broadcast_t *b = of(sub, "kc_subscription_try_recv");
-    kc__line_lock(&b->line);
+    kc__wait_queue_lock(&b->queue);
     int rc = next_item(b, sub, item, missed);
-    kc__line_unlock(&b->line, 0);
+    kc__wait_queue_unlock(&b->queue, 0);
     return rc == -EPIPE ? b->cause : rc;
 }
 
@@ -215,17 +215,17 @@ int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *mis
         int rc = kc__wait_begin(&w, KC_WAIT_BROADCAST, b);
         if (rc != 0)
             return rc;
-        kc__line_lock(&b->line);
+        kc__wait_queue_lock(&b->queue);
         rc = next_item(b, sub, item, missed);
         if (rc != -EAGAIN) {
-            kc__line_unlock(&b->line, 0);
-            kc__wait_charge(kc__thread(), w.co);
+            kc__wait_queue_unlock(&b->queue, 0);
+            kc__wait_spend(kc__thread(), w.co);
             return rc == -EPIPE ? b->cause : rc;
         }
-        rc = kc__line_wait(&b->line, 0, &w, deadline);
+        rc = kc__wait_queue_wait(&b->queue, 0, &w, deadline);
         if (rc != 0) {
-            kc__line_unlock(&b->line, kc__line_leave(&b->line, &w));
-            return kc__line_gave_up(&w, rc);
+            kc__wait_queue_unlock(&b->queue, kc__wait_queue_leave(&b->queue, &w));
+            return kc__wait_queue_gave_up(&w, rc);
         }
     }
 }

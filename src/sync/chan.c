@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * chan.c - channels: one lock, a buffer, and two lines of those who wait.
+ * chan.c - channels: one lock, a buffer, and two queues of those who wait.
  *
- * WHAT     Whoever comes looks at the other side's line first. If somebody stands there, its wait
+ * WHAT     Whoever comes looks at the other side's queue first. If somebody stands there, its wait
  *          is claimed (wait.h), and the item goes straight from one frame to the other: a wait that
  *          is claimed is always woken, so both frames stay until then. Else the buffer is used, and
- *          if that cannot be done the caller stands in line itself. All of it under the lock: an
- *          item is in exactly one place, whatever ends a wait.
+ *          if that cannot be done the caller waits in the queue itself. All of it under the lock:
+ *          an item is in exactly one place, whatever ends a wait.
  *
  * SHAPE    capacity 0   no buffer: senders and receivers meet
  *          capacity n   a ring; who receives from a full one moves the first sender's item up
@@ -25,7 +25,7 @@
  * PROGRESS Everything but waiting is a few instructions and the copy of one item under a spin lock.
  *
  * WHY NOT  A lock-free queue for the buffer: select, close and an exact outcome under cancellation
- *          need one decision over buffer and lines, and an uncontended lock is one locked
+ *          need one decision over buffer and queues, and an uncontended lock is one locked
  *          instruction, no more than such a queue needs.
  */
 #include "sync/chan.h"
@@ -140,38 +140,38 @@ size_t kc_chan_len(const kc_chan_t *c)
 
 /* ---- the other side ------------------------------------------------------------------------- */
 
-KC_INLINE kc_turn_t *turn_of(kc_link_t *l)
+KC_INLINE kc_chan_waiter_t *waiter_of(kc_link_t *l)
 {
-    return kc_container_of(l, kc_turn_t, link);
+    return kc_container_of(l, kc_chan_waiter_t, link);
 }
 
-/* The first in a line whose wait can be claimed, claimed and taken out. */
-KC_INLINE kc_turn_t *claim_first(const kc_thread_t *t, kc_link_t **line)
+/* The first in a queue whose wait can be claimed, claimed and taken out. */
+KC_INLINE kc_chan_waiter_t *claim_first(const kc_thread_t *t, kc_link_t **queue)
 {
-    while (*line) {
-        kc_turn_t *turn = turn_of(*line);
-        kc__wait_unlink(line, &turn->link);
-        if (kc_likely(turn->only ? kc__wait_claim_own_on(t, turn->wait, turn->index)
-                                 : kc__wait_claim(turn->wait, turn->index))) {
-            turn->rc = 0;
-            return turn;
+    while (*queue) {
+        kc_chan_waiter_t *waiter = waiter_of(*queue);
+        kc__wait_unlink(queue, &waiter->link);
+        if (kc_likely(waiter->only ? kc__wait_claim_own_on(t, waiter->wait, waiter->index)
+                                   : kc__wait_claim(waiter->wait, waiter->index))) {
+            waiter->rc = 0;
+            return waiter;
         }
     }
     return NULL;
 }
 
 /* Somebody waits there, as it looks, who is not self. */
-static bool any_but(kc_link_t *line, const kc_wait_t *self)
+static bool any_but(kc_link_t *queue, const kc_wait_t *self)
 {
-    kc_link_t *l = line;
+    kc_link_t *l = queue;
 
     if (l)
         do {
-            kc_wait_t *w = turn_of(l)->wait;
+            kc_wait_t *w = waiter_of(l)->wait;
             if (w != self && kc__wait_open(w))
                 return true;
             l = l->next;
-        } while (l != line);
+        } while (l != queue);
     return false;
 }
 
@@ -206,14 +206,14 @@ static int replace(kc_chan_t *c, const void *item, kc_chunk_t **dropped)
 
 KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_after_t *after)
 {
-    kc_turn_t *turn;
+    kc_chan_waiter_t *waiter;
 
     if (kc_unlikely(c->closed))
         return -EPIPE;
-    if (c->receivers && (turn = claim_first(t, &c->receivers)) != NULL) {
-        if (turn->item)
-            kc__item_copy(turn->item, item, c->buffer.item_size);
-        after->woken = turn->wait;
+    if (c->receivers && (waiter = claim_first(t, &c->receivers)) != NULL) {
+        if (waiter->item)
+            kc__item_copy(waiter->item, item, c->buffer.item_size);
+        after->woken = waiter->wait;
         return 0;
     }
     if (kc__buffer_room(&c->buffer)) {
@@ -231,20 +231,20 @@ KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_
 
 KC_INLINE int take(const kc_thread_t *t, kc_chan_t *c, void *item, kc_chan_after_t *after)
 {
-    kc_turn_t *turn = NULL;
+    kc_chan_waiter_t *waiter = NULL;
 
     if (kc__buffer_count(&c->buffer) > 0) {
         kc__buffer_pop(&c->buffer, item);
-        if (c->senders && (turn = claim_first(t, &c->senders)) != NULL)
-            kc__buffer_push(&c->buffer, turn->item);
-    } else if (c->senders && (turn = claim_first(t, &c->senders)) != NULL) {
+        if (c->senders && (waiter = claim_first(t, &c->senders)) != NULL)
+            kc__buffer_push(&c->buffer, waiter->item);
+    } else if (c->senders && (waiter = claim_first(t, &c->senders)) != NULL) {
         if (item)
-            kc__item_copy(item, turn->item, c->buffer.item_size);
+            kc__item_copy(item, waiter->item, c->buffer.item_size);
     } else {
         return c->closed ? -EPIPE : -EAGAIN;
     }
-    if (turn)
-        after->woken = turn->wait;
+    if (waiter)
+        after->woken = waiter->wait;
     return 0;
 }
 
@@ -290,27 +290,27 @@ void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
 
 /* With the lock, which is given back, and told if it was: waits until somebody takes or brings the
  * item. */
-KC_INLINE int stand_in_line(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
-                            kc_time_t deadline, bool told)
+KC_INLINE int enqueue_and_wait(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, void *item,
+                               kc_time_t deadline, bool told)
 {
     kc_wait_t w;
-    kc_turn_t turn;
+    kc_chan_waiter_t waiter;
 
-    turn.wait = &w;
-    turn.item = item;
-    turn.index = turn.rc = 0;
-    turn.only = true;
+    waiter.wait = &w;
+    waiter.item = item;
+    waiter.index = waiter.rc = 0;
+    waiter.only = true;
     kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
-    kc__wait_link(kc__chan_line(c, op), &turn.link);
+    kc__wait_link(kc__chan_queue(c, op), &waiter.link);
     if (told)
         kc__spin_unlock(&c->lock);
     else
         kc__spin_unlock_untold(&c->lock);
     int rc = kc__wait_commit_on(t, co, &w, deadline);
     if (kc_likely(rc == 0))
-        return turn.rc;
+        return waiter.rc;
     kc__spin_lock(&c->lock);
-    kc__wait_unlink(kc__chan_line(c, op), &turn.link);
+    kc__wait_unlink(kc__chan_queue(c, op), &waiter.link);
     kc__spin_unlock(&c->lock);
     return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
 }
@@ -343,7 +343,7 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
         kc__spin_lock(&c->lock);
         rc = op == KC_SEND ? put(t, c, item, &after) : take(t, c, item, &after);
         if (rc == -EAGAIN)
-            return stand_in_line(t, co, c, op, item, deadline, true);
+            return enqueue_and_wait(t, co, c, op, item, deadline, true);
         kc__spin_unlock(&c->lock);
         if (kc_likely(rc == 0))
             break;
@@ -358,7 +358,7 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
         kc__wait_wake_on(t, after.woken);
     if (kc_unlikely(after.dropped != NULL))
         drop(c, after.dropped);
-    kc__wait_charge(t, co);
+    kc__wait_spend(t, co);
     return 0;
 }
 
@@ -382,21 +382,21 @@ KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
  * What most sends and receives are, in a few instructions and without a call or a frame: in a job
  * that is not cancelled, of pointers or numbers, and the lock is free. True: it is locked now.
  */
-KC_INLINE bool lock_quickly(kc_thread_t *t, kc_chan_t *c, const void *item)
+KC_INLINE bool lock_fast(kc_thread_t *t, kc_chan_t *c, const void *item)
 {
     const kcoro_t *co = t->current;
 
     return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
-           kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->credit != 1 &&
+           kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->budget != 1 &&
            !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
 }
 
-/* A stream: room or an item is there, and nobody in line. False: nothing was done. */
-KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
+/* A stream: room or an item is there, and nobody in queue. False: nothing was done. */
+KC_INLINE bool stream_fast(kc_chan_t *c, int op, void *item)
 {
     kc_thread_t *t = kc__thread();
 
-    if (!lock_quickly(t, c, item))
+    if (!lock_fast(t, c, item))
         return false;
     kc_buffer_t *b = &c->buffer;
     size_t count = kc__buffer_count(b);
@@ -409,20 +409,20 @@ KC_INLINE bool stream_quickly(kc_chan_t *c, int op, void *item)
                sizeof *slot);
         *at = kc__buffer_after(b, *at);
         kc_store_relaxed(&b->count, op == KC_SEND ? count + 1 : count - 1);
-        t->worker->credit--;
+        t->worker->budget--;
     }
     kc__spin_unlock_untold(&c->lock);
     return done;
 }
 
 /* Apart, so that the quick ways need no frame. */
-static KC_NOINLINE KC_AFTER_SWITCH int send_slowly(kc_chan_t *c, const void *item,
-                                                   kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int send_slow(kc_chan_t *c, const void *item,
+                                                 kc_time_t deadline)
 {
     return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline);
 }
 
-static KC_NOINLINE KC_AFTER_SWITCH int recv_slowly(kc_chan_t *c, void *item, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int recv_slow(kc_chan_t *c, void *item, kc_time_t deadline)
 {
     return transfer(c, KC_RECV, item, deadline);
 }
@@ -430,51 +430,51 @@ static KC_NOINLINE KC_AFTER_SWITCH int recv_slowly(kc_chan_t *c, void *item, kc_
 /* The same, with the lock, in a job, and nobody is there to meet. */
 static KC_NOINLINE KC_AFTER_SWITCH int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
 {
-    return stand_in_line(t, t->current, c, KC_SEND, item, KC_FOREVER, false);
+    return enqueue_and_wait(t, t->current, c, KC_SEND, item, KC_FOREVER, false);
 }
 
 static KC_NOINLINE KC_AFTER_SWITCH int wait_to_receive(kc_thread_t *t, kc_chan_t *c, void *item)
 {
-    return stand_in_line(t, t->current, c, KC_RECV, item, KC_FOREVER, false);
+    return enqueue_and_wait(t, t->current, c, KC_RECV, item, KC_FOREVER, false);
 }
 
-/* With the lock: the first in a line is of this thread, waits for nothing else, and is claimed now.
- * NULL: it is another one. */
-KC_INLINE kc_turn_t *claim_quickly(kc_thread_t *t, kc_link_t **line)
+/* With the lock: the first in a queue is of this thread, waits for nothing else, and is claimed
+ * now. NULL: it is another one. */
+KC_INLINE kc_chan_waiter_t *claim_fast(kc_thread_t *t, kc_link_t **queue)
 {
-    kc_turn_t *turn = turn_of(*line);
-    kc_wait_t *w = turn->wait;
+    kc_chan_waiter_t *waiter = waiter_of(*queue);
+    kc_wait_t *w = waiter->wait;
 
-    if (!turn->only || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
+    if (!waiter->only || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
         return NULL;
-    kc__wait_unlink(line, &turn->link);
-    turn->rc = 0;
-    return turn;
+    kc__wait_unlink(queue, &waiter->link);
+    waiter->rc = 0;
+    return waiter;
 }
 
 /* A meeting, without a buffer: somebody of this thread is there, or the caller waits. */
-KC_INLINE int meet_quickly(kc_chan_t *c, int op, void *item)
+KC_INLINE int meet_fast(kc_chan_t *c, int op, void *item)
 {
     kc_thread_t *t = kc__thread();
-    kc_link_t **line = kc__chan_line(c, op == KC_SEND ? KC_RECV : KC_SEND);
-    kc_turn_t *turn = NULL;
+    kc_link_t **queue = kc__chan_queue(c, op == KC_SEND ? KC_RECV : KC_SEND);
+    kc_chan_waiter_t *waiter = NULL;
 
-    if (kc_likely(lock_quickly(t, c, item))) {
-        if (!*line && kc_likely(!c->closed))
+    if (kc_likely(lock_fast(t, c, item))) {
+        if (!*queue && kc_likely(!c->closed))
             return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
-        turn = *line ? claim_quickly(t, line) : NULL;
-        if (kc_likely(turn && turn->item))
-            memcpy(op == KC_SEND ? turn->item : item, op == KC_SEND ? item : turn->item,
+        waiter = *queue ? claim_fast(t, queue) : NULL;
+        if (kc_likely(waiter && waiter->item))
+            memcpy(op == KC_SEND ? waiter->item : item, op == KC_SEND ? item : waiter->item,
                    sizeof(uint64_t));
         kc__spin_unlock_untold(&c->lock);
     }
-    if (kc_unlikely(!turn))
-        return op == KC_SEND ? send_slowly(c, item, KC_FOREVER) : recv_slowly(c, item, KC_FOREVER);
+    if (kc_unlikely(!waiter))
+        return op == KC_SEND ? send_slow(c, item, KC_FOREVER) : recv_slow(c, item, KC_FOREVER);
     if (op == KC_SEND) {
-        kc__wait_hand_over(t, t->current, turn->wait);
+        kc__wait_hand_over(t, t->current, waiter->wait);
     } else {
-        t->worker->credit--;
-        kc__queue_push(&t->worker->ready, &turn->wait->co->block);
+        t->worker->budget--;
+        kc__queue_push(&t->worker->ready, &waiter->wait->co->block);
     }
     return 0;
 }
@@ -484,29 +484,29 @@ int kc_chan_send(kc_chan_t *c, const void *item)
     void *from = (void *)(uintptr_t)item;
 
     if (c && c->plain && c->buffer.slots == 0)
-        return meet_quickly(c, KC_SEND, from);
-    return c && c->plain && kc_likely(stream_quickly(c, KC_SEND, from))
+        return meet_fast(c, KC_SEND, from);
+    return c && c->plain && kc_likely(stream_fast(c, KC_SEND, from))
                ? 0
-               : send_slowly(c, item, KC_FOREVER);
+               : send_slow(c, item, KC_FOREVER);
 }
 
 int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
 {
-    return send_slowly(c, item, deadline);
+    return send_slow(c, item, deadline);
 }
 
 int kc_chan_recv(kc_chan_t *c, void *item)
 {
     if (c && c->plain && c->buffer.slots == 0)
-        return meet_quickly(c, KC_RECV, item);
-    return c && c->plain && kc_likely(stream_quickly(c, KC_RECV, item))
+        return meet_fast(c, KC_RECV, item);
+    return c && c->plain && kc_likely(stream_fast(c, KC_RECV, item))
                ? 0
-               : recv_slowly(c, item, KC_FOREVER);
+               : recv_slow(c, item, KC_FOREVER);
 }
 
 int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline)
 {
-    return recv_slowly(c, item, deadline);
+    return recv_slow(c, item, deadline);
 }
 
 static int try(kc_chan_t *c, int op, void *item, const char *call)
@@ -540,15 +540,15 @@ int kc_chan_try_recv(kc_chan_t *c, void *item)
 
 /* ---- close ---------------------------------------------------------------------------------- */
 
-/* With the lock: all in a line hear that it is closed. As kc__wait_append. */
-static kc_link_t **turn_away(kc_link_t **line, int cause, kc_link_t **end)
+/* With the lock: all in a queue hear that it is closed. As kc__wait_append. */
+static kc_link_t **turn_away(kc_link_t **queue, int cause, kc_link_t **end)
 {
     const kc_thread_t *t = kc__thread();
-    kc_turn_t *turn;
+    kc_chan_waiter_t *waiter;
 
-    while ((turn = claim_first(t, line)) != NULL) {
-        turn->rc = cause;
-        end = kc__wait_append(end, turn->wait);
+    while ((waiter = claim_first(t, queue)) != NULL) {
+        waiter->rc = cause;
+        end = kc__wait_append(end, waiter->wait);
     }
     return end;
 }

@@ -33,9 +33,9 @@ struct kc_chan {
     bool latest;              /* I  a send replaces what is in the buffer                     */
     int cause;                /* L  0: open; else why it was closed, for good                 */
     kc_buffer_t buffer;       /* L                                                            */
-    kc_link_t *receivers;     /* L  kc_turn_t: not empty only if the buffer is                */
-    kc_link_t *senders;       /* L  kc_turn_t: not empty only if the buffer is full           */
-    kc_chan_more_t *more;     /* I  NULL: nothing                                             */
+    kc_link_t *receivers; /* L  kc_chan_waiter_t: not empty only if the buffer is                */
+    kc_link_t *senders;   /* L  kc_chan_waiter_t: not empty only if the buffer is full           */
+    kc_chan_more_t *more; /* I  NULL: nothing                                             */
 };
 
 _Static_assert(sizeof(struct kc_chan) <= KC_BLOCK_SIZE, "a channel is a control block");
@@ -46,15 +46,15 @@ KC_INLINE const char *kc__chan_name(const kc_chan_t *c)
     return c->more ? c->more->name : "";
 }
 
-/* One who wants to send or receive, in its frame: its place in a line of one channel. */
+/* One who wants to send or receive, in its frame: its place in a queue of one channel. */
 typedef struct {
     kc_link_t link;  /* L                                                                      */
     kc_wait_t *wait; /* I  of a select: the same for all its cases                             */
     void *item;      /* I  where the item goes, or comes from                                  */
     int index;       /* I  what its wait returns: which case it is                             */
     int rc;          /* >(claim) 0, or why the channel was closed                              */
-    bool only;       /* I  the wait is in this line only                                       */
-} kc_turn_t;
+    bool only;       /* I  the wait is in this queue only                                       */
+} kc_chan_waiter_t;
 
 /* What is left to do when the lock is given back. */
 typedef struct {
@@ -67,7 +67,7 @@ void kc__chan_check(const kc_chan_t *c, const char *call);
 
 /*
  * With the lock: sends or receives at once, if that can be done. op: KC_SEND or KC_RECV. A select
- * that stands in lines already has claimed its own wait before, and so does not meet itself.
+ * that stands in queues already has claimed its own wait before, and so does not meet itself.
  * Returns 0, -EPIPE: closed, see kc__chan_result; -EAGAIN: not now; -ENOMEM: it needs a chunk, see
  * kc__chan_grow.
  */
@@ -89,7 +89,7 @@ int kc__chan_grow(kc_chan_t *c);
 void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after);
 
 /* Where those wait who want to do op. */
-KC_INLINE kc_link_t **kc__chan_line(kc_chan_t *c, int op)
+KC_INLINE kc_link_t **kc__chan_queue(kc_chan_t *c, int op)
 {
     return op == KC_SEND ? &c->senders : &c->receivers;
 }

@@ -2,13 +2,13 @@
 /*
  * mutex.c - the mutex, and the condition that goes with it.
  *
- * SHAPE    word   0                            free, and nobody in line
+ * SHAPE    word   0                            free, and nobody in queue
  *                 owner                        taken
- *                 owner | WAITS                taken, and unlock gives it to the first in line
+ *                 owner | WAITS                taken, and unlock gives it to the first in queue
  *
- *          free --lock--> owner --unlock--> free, or the owner is the first in line
+ *          free --lock--> owner --unlock--> free, or the owner is the first in queue
  *
- * RULES    R1 it is never free while somebody stands in line: a new one cannot overtake.
+ * RULES    R1 it is never free while somebody waits in the queue: a new one cannot overtake.
  *
  * WHY NOT  Let a running coroutine take it before the woken one has got up: that is faster when
  *          many threads want it all the time, and lets one of them starve (Y1).
@@ -21,21 +21,22 @@
 
 #include <errno.h>
 
-enum { MOMENT = 64 }; /* looks at a lock that is taken before one stands in line */
+enum { MOMENT = 64 }; /* looks at a lock that is taken before one waits in the queue */
 
 typedef struct {
     kc_wait_t wait;
     uint64_t owner; /* I  who will have the mutex */
 } wait_t;
 
-_Static_assert(sizeof(kc_line_t) == offsetof(kc_mutex_t, name), "a mutex begins with its line");
-_Static_assert(sizeof(kc_line_t) == sizeof(kc_cond_t), "a condition is a line");
+_Static_assert(sizeof(kc_wait_queue_t) == offsetof(kc_mutex_t, name),
+               "a mutex begins with its queue");
+_Static_assert(sizeof(kc_wait_queue_t) == sizeof(kc_cond_t), "a condition is a queue");
 
-static kc_line_t *line_of(kc_mutex_t *m, const char *call)
+static kc_wait_queue_t *queue_of(kc_mutex_t *m, const char *call)
 {
     if (kc_unlikely(!m))
         kc__usage(call, "the mutex is NULL");
-    return (kc_line_t *)m;
+    return (kc_wait_queue_t *)m;
 }
 
 /* ---- who owns ------------------------------------------------------------------------------- */
@@ -67,38 +68,38 @@ static bool owner_runs(uint64_t owner)
 }
 
 /*
- * Most locks are held for a moment. If whoever has it runs, and nobody stands in line, that moment
- * is waited for: to stand in line would cost two switches here, a wake-up there and the way between
- * the threads. True: taken.
+ * Most locks are held for a moment. If whoever has it runs, and nobody waits in the queue, that
+ * moment is waited for: to wait in the queue would cost two switches here, a wake-up there and the
+ * way between the threads. True: taken.
  */
-static bool wait_a_moment(kc_line_t *l, uint64_t self)
+static bool wait_a_moment(kc_wait_queue_t *l, uint64_t self)
 {
     uint64_t seen = kc_load_relaxed(&l->word);
 
-    for (int i = 0; i < MOMENT && !(seen & KC_LINE_BUSY) && (i % 8 != 0 || owner_runs(seen));
+    for (int i = 0; i < MOMENT && !(seen & KC_WAIT_QUEUE_BUSY) && (i % 8 != 0 || owner_runs(seen));
          i++) {
         kc__relax();
         seen = kc_load_relaxed(&l->word);
-        if (seen == 0 && kc__line_step(l, &seen, self))
+        if (seen == 0 && kc__wait_queue_step(l, &seen, self))
             return true;
     }
     return false;
 }
 
 /* It is not free, or was not a moment ago. w says who asks, and whether it may be cancelled. */
-static KC_NOINLINE KC_AFTER_SWITCH int lock_slowly(kc_line_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int lock_slow(kc_wait_queue_t *l, wait_t *w, kc_time_t deadline)
 {
     if (wait_a_moment(l, w->owner))
         return 0;
-    uint64_t owner = kc__line_lock(l);
+    uint64_t owner = kc__wait_queue_lock(l);
 
     if (owner == 0 || owner == w->owner) {
-        kc__line_unlock(l, w->owner);
+        kc__wait_queue_unlock(l, w->owner);
         return owner ? -EDEADLK : 0;
     }
-    int rc = kc__line_wait(l, owner, &w->wait, deadline);
+    int rc = kc__wait_queue_wait(l, owner, &w->wait, deadline);
     if (kc_unlikely(rc != 0))
-        kc__line_unlock(l, kc__line_leave(l, &w->wait));
+        kc__wait_queue_unlock(l, kc__wait_queue_leave(l, &w->wait));
     return rc;
 }
 
@@ -107,23 +108,23 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co), seen = 0;
-    kc_line_t *l = (kc_line_t *)m;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)m;
 
     if (kc_unlikely(!m))
         return -EINVAL;
     int rc = kc__job_may_wait(co);
     if (kc_unlikely(rc != 0))
         return rc;
-    if (kc_likely(!kc__tsan() && kc__line_step_untold(l, &seen, self))) {
+    if (kc_likely(!kc__tsan() && kc__wait_queue_step_untold(l, &seen, self))) {
         kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
         return 0;
     }
     wait_t w;
     w.owner = self;
     kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
-    rc = lock_slowly(l, &w, deadline);
+    rc = lock_slow(l, &w, deadline);
     if (rc != 0)
-        return kc__line_gave_up(&w.wait, rc);
+        return kc__wait_queue_gave_up(&w.wait, rc);
     kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
     return 0;
 }
@@ -140,16 +141,16 @@ int kc_mutex_lock_until(kc_mutex_t *m, kc_time_t deadline)
 
 void kc_mutex_lock_nocancel(kc_mutex_t *m)
 {
-    kc_line_t *l = line_of(m, "kc_mutex_lock_nocancel");
+    kc_wait_queue_t *l = queue_of(m, "kc_mutex_lock_nocancel");
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co), seen = 0;
 
-    if (kc_unlikely(!kc__line_step(l, &seen, self))) {
+    if (kc_unlikely(!kc__wait_queue_step(l, &seen, self))) {
         wait_t w;
         w.owner = self;
-        kc__wait_begin_firm(&w.wait, KC_WAIT_MUTEX, m);
-        if (lock_slowly(l, &w, KC_FOREVER) != 0)
+        kc__wait_begin_uncancellable(&w.wait, KC_WAIT_MUTEX, m);
+        if (lock_slow(l, &w, KC_FOREVER) != 0)
             kc__usage("kc_mutex_lock_nocancel", "the caller owns it already " KC_RULE("Y3"));
     }
     kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
@@ -157,45 +158,45 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
 
 bool kc_mutex_trylock(kc_mutex_t *m)
 {
-    kc_line_t *l = line_of(m, "kc_mutex_trylock");
+    kc_wait_queue_t *l = queue_of(m, "kc_mutex_trylock");
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
-    uint64_t self = kc__owner_self(t, co), seen = kc__line_settled(l);
+    uint64_t self = kc__owner_self(t, co), seen = kc__wait_queue_settled(l);
 
     while (seen == 0) {
-        if (kc__line_step(l, &seen, self)) {
+        if (kc__wait_queue_step(l, &seen, self)) {
             kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
             return true;
         }
-        seen = kc__line_settled(l); /* who had the lock may have found it free */
+        seen = kc__wait_queue_settled(l); /* who had the lock may have found it free */
     }
     return false;
 }
 
 /* ---- unlock --------------------------------------------------------------------------------- */
 
-/* Somebody stands in line, or just came or went. */
-static KC_NOINLINE void unlock_slowly(kc_line_t *l)
+/* Somebody waits in the queue, or just came or went. */
+static KC_NOINLINE void unlock_slow(kc_wait_queue_t *l)
 {
-    kc__line_lock(l);
-    kc_wait_t *w = kc__line_take(l);
-    kc__line_unlock(l, w ? kc_container_of(w, wait_t, wait)->owner : 0);
+    kc__wait_queue_lock(l);
+    kc_wait_t *w = kc__wait_queue_take(l);
+    kc__wait_queue_unlock(l, w ? kc_container_of(w, wait_t, wait)->owner : 0);
     if (w)
         kc__wait_wake(w);
 }
 
 /* The same where somebody wants to know which locks a body holds. Apart, so that the others need
  * not save registers for it. */
-static KC_COLD void unlock_named(kc_line_t *l, uint64_t self, kcoro_t *co)
+static KC_COLD void unlock_named(kc_wait_queue_t *l, uint64_t self, kcoro_t *co)
 {
     uint64_t seen = self;
 
     kc__held_change(co, KC_WAIT_MUTEX, l, -1);
-    if (!kc__line_step(l, &seen, 0))
-        unlock_slowly(l);
+    if (!kc__wait_queue_step(l, &seen, 0))
+        unlock_slow(l);
 }
 
-static void unlock(kc_line_t *l, uint64_t self, kcoro_t *co)
+static void unlock(kc_wait_queue_t *l, uint64_t self, kcoro_t *co)
 {
     uint64_t seen = self;
 
@@ -203,19 +204,19 @@ static void unlock(kc_line_t *l, uint64_t self, kcoro_t *co)
         unlock_named(l, self, co);
         return;
     }
-    if (kc__tsan() || kc_unlikely(!kc__line_step_untold(l, &seen, 0)))
-        unlock_slowly(l);
+    if (kc__tsan() || kc_unlikely(!kc__wait_queue_step_untold(l, &seen, 0)))
+        unlock_slow(l);
 }
 
 /* The caller owns it. */
-static bool owned(kc_line_t *l, uint64_t self)
+static bool owned(kc_wait_queue_t *l, uint64_t self)
 {
-    return (kc_load_relaxed(&l->word) & ~KC_LINE_BUSY) == self;
+    return (kc_load_relaxed(&l->word) & ~KC_WAIT_QUEUE_BUSY) == self;
 }
 
 void kc_mutex_unlock(kc_mutex_t *m)
 {
-    kc_line_t *l = line_of(m, "kc_mutex_unlock");
+    kc_wait_queue_t *l = queue_of(m, "kc_mutex_unlock");
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co);
@@ -227,14 +228,14 @@ void kc_mutex_unlock(kc_mutex_t *m)
 
 uint64_t kc__mutex_owner(const void *m)
 {
-    return kc__line_look(m) & ~KC_LINE_BUSY;
+    return kc__wait_queue_look(m) & ~KC_WAIT_QUEUE_BUSY;
 }
 
 /* ---- condition ------------------------------------------------------------------------------ */
 
 KC_INLINE int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
 {
-    kc_line_t *l = (kc_line_t *)c;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)c;
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co);
@@ -242,20 +243,21 @@ KC_INLINE int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
 
     if (!c || !m)
         return -EINVAL;
-    if (!owned((kc_line_t *)m, self))
+    if (!owned((kc_wait_queue_t *)m, self))
         kc__usage("kc_cond_wait", "the caller does not own the mutex " KC_RULE("Y3"));
     int rc = kc__wait_begin(&w, KC_WAIT_COND, c);
     if (rc < 0)
         return rc;
-    uint64_t own = kc__line_lock(l);
+    uint64_t own = kc__wait_queue_lock(l);
     kc__wait_link(&l->first, &w.link);
-    kc__line_unlock(l, own);
-    unlock((kc_line_t *)m, self, co); /* in line already: a signal from now on is not missed */
+    kc__wait_queue_unlock(l, own);
+    unlock((kc_wait_queue_t *)m, self,
+           co); /* in queue already: a signal from now on is not missed */
     rc = kc__wait_commit(&w, deadline);
     if (rc != 0)
-        kc__line_unlock(l, kc__line_leave(l, &w));
+        kc__wait_queue_unlock(l, kc__wait_queue_leave(l, &w));
     kc_mutex_lock_nocancel(m);
-    return kc__line_gave_up(&w, rc);
+    return kc__wait_queue_gave_up(&w, rc);
 }
 
 KC_AFTER_SWITCH int kc_cond_wait(kc_cond_t *c, kc_mutex_t *m)
@@ -270,15 +272,15 @@ KC_AFTER_SWITCH int kc_cond_wait_until(kc_cond_t *c, kc_mutex_t *m, kc_time_t de
 
 static void cond_wake(kc_cond_t *c, uint64_t most, const char *call)
 {
-    kc_line_t *l = (kc_line_t *)c;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)c;
 
     if (kc_unlikely(!c))
         kc__usage(call, "the condition is NULL");
-    if (kc__line_settled(l) == 0)
+    if (kc__wait_queue_settled(l) == 0)
         return;
-    uint64_t own = kc__line_lock(l);
-    kc_link_t *taken = kc__line_take_some(l, most);
-    kc__line_unlock(l, own);
+    uint64_t own = kc__wait_queue_lock(l);
+    kc_link_t *taken = kc__wait_queue_take_some(l, most);
+    kc__wait_queue_unlock(l, own);
     kc__wait_wake_all(taken);
 }
 

@@ -2,14 +2,14 @@
 /*
  * rwlock.c - many readers, or one writer.
  *
- * SHAPE    word   0                      free, and nobody in line
+ * SHAPE    word   0                      free, and nobody in queue
  *                 readers * ONE_READER   so many read
  *                 owner | WRITER         one writes
  *
- *          unlock of the last --> the first in line, and if that reads, all who read up to the
+ *          unlock of the last --> the first in queue, and if that reads, all who read up to the
  *          next writer. So neither readers nor writers starve.
  *
- * RULES    R1 nobody new gets in while somebody stands in line.
+ * RULES    R1 nobody new gets in while somebody waits in the queue.
  */
 #include "job/body.h"
 #include "job/held.h"
@@ -27,18 +27,18 @@ typedef struct {
     uint64_t owner; /* I  who will have it, if it writes */
 } wait_t;
 
-_Static_assert(sizeof(kc_line_t) == offsetof(kc_rwlock_t, name), "it begins with its line");
+_Static_assert(sizeof(kc_wait_queue_t) == offsetof(kc_rwlock_t, name), "it begins with its queue");
 
-static kc_line_t *line_of(kc_rwlock_t *l, const char *call)
+static kc_wait_queue_t *queue_of(kc_rwlock_t *l, const char *call)
 {
     if (kc_unlikely(!l))
         kc__usage(call, "the lock is NULL");
-    return (kc_line_t *)l;
+    return (kc_wait_queue_t *)l;
 }
 
-/* With the lock of the line: lets in whoever may, from the first on. They are claimed, and linked
+/* With the lock of the queue: lets in whoever may, from the first on. They are claimed, and linked
  * by next. own: the state, which becomes the new one. */
-static kc_link_t *let_in(kc_line_t *l, uint64_t *own)
+static kc_link_t *let_in(kc_wait_queue_t *l, uint64_t *own)
 {
     kc_link_t *in = NULL, **end = &in;
 
@@ -56,11 +56,11 @@ static kc_link_t *let_in(kc_line_t *l, uint64_t *own)
     return in;
 }
 
-static void unlock_and_wake(kc_line_t *l, uint64_t own)
+static void unlock_and_wake(kc_wait_queue_t *l, uint64_t own)
 {
     kc_link_t *in = let_in(l, &own);
 
-    kc__line_unlock(l, own);
+    kc__wait_queue_unlock(l, own);
     kc__wait_wake_all(in);
 }
 
@@ -71,40 +71,41 @@ static bool writes(uint64_t word, uint64_t self)
 }
 
 /* Takes it in one step, if it is free for this. */
-static bool try(kc_line_t *l, bool write, uint64_t self)
+static bool try(kc_wait_queue_t *l, bool write, uint64_t self)
 {
-    uint64_t seen = kc__line_settled(l);
+    uint64_t seen = kc__wait_queue_settled(l);
 
-    while (write ? seen == 0 : !(seen & (KC_LINE_WAITS | WRITER))) {
-        if (kc__line_step(l, &seen, write ? self | WRITER : seen + ONE_READER))
+    while (write ? seen == 0 : !(seen & (KC_WAIT_QUEUE_WAITS | WRITER))) {
+        if (kc__wait_queue_step(l, &seen, write ? self | WRITER : seen + ONE_READER))
             return true;
-        seen = kc__line_settled(l);
+        seen = kc__wait_queue_settled(l);
     }
     return false;
 }
 
-static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_line_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, wait_t *w, kc_time_t deadline)
 {
     bool write = w->wait.kind == KC_WAIT_WRITE;
-    uint64_t own = kc__line_lock(l);
+    uint64_t own = kc__wait_queue_lock(l);
 
     if (writes(own, w->owner)) {
-        kc__line_unlock(l, own);
+        kc__wait_queue_unlock(l, own);
         return -EDEADLK;
     }
     if (!l->first && (write ? own == 0 : !(own & WRITER))) {
-        kc__line_unlock(l, write ? w->owner | WRITER : own + ONE_READER);
+        kc__wait_queue_unlock(l, write ? w->owner | WRITER : own + ONE_READER);
         return 0;
     }
-    int rc = kc__line_wait(l, own, &w->wait, deadline);
+    int rc = kc__wait_queue_wait(l, own, &w->wait, deadline);
     if (rc != 0)
-        unlock_and_wake(l, kc__line_leave(l, &w->wait)); /* those behind it may be free to go */
+        unlock_and_wake(l,
+                        kc__wait_queue_leave(l, &w->wait)); /* those behind it may be free to go */
     return rc;
 }
 
 static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
 {
-    kc_line_t *l = (kc_line_t *)lock;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)lock;
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co);
@@ -124,12 +125,12 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
     kc__wait_begin_on(t, co, &w.wait, kind, lock);
     rc = wait_for(l, &w, deadline);
     if (rc != 0)
-        return kc__line_gave_up(&w.wait, rc);
+        return kc__wait_queue_gave_up(&w.wait, rc);
     kc__owner_counts(co, 1, kind, l);
     return 0;
 }
 
-static bool trylock(kc_line_t *l, bool write)
+static bool trylock(kc_wait_queue_t *l, bool write)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
@@ -162,64 +163,64 @@ int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline)
 
 bool kc_rwlock_tryrdlock(kc_rwlock_t *l)
 {
-    return trylock(line_of(l, "kc_rwlock_tryrdlock"), false);
+    return trylock(queue_of(l, "kc_rwlock_tryrdlock"), false);
 }
 
 bool kc_rwlock_trywrlock(kc_rwlock_t *l)
 {
-    return trylock(line_of(l, "kc_rwlock_trywrlock"), true);
+    return trylock(queue_of(l, "kc_rwlock_trywrlock"), true);
 }
 
 void kc_rwlock_rdunlock(kc_rwlock_t *lock)
 {
-    kc_line_t *l = line_of(lock, "kc_rwlock_rdunlock");
+    kc_wait_queue_t *l = queue_of(lock, "kc_rwlock_rdunlock");
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
-    uint64_t seen = kc__line_settled(l);
+    uint64_t seen = kc__wait_queue_settled(l);
 
     if (kc_unlikely(co && kc__held_count(&kc__job_own(co)->task) == 0))
         kc__usage("kc_rwlock_rdunlock", "the caller does not have it to read " KC_RULE("Y3"));
     for (;;) {
         if ((seen & WRITER) || seen < ONE_READER)
             kc__usage("kc_rwlock_rdunlock", "nobody has it to read " KC_RULE("Y3"));
-        if ((seen & KC_LINE_WAITS) && seen < 2 * ONE_READER) {
-            unlock_and_wake(l, kc__line_lock(l) - ONE_READER);
+        if ((seen & KC_WAIT_QUEUE_WAITS) && seen < 2 * ONE_READER) {
+            unlock_and_wake(l, kc__wait_queue_lock(l) - ONE_READER);
             break;
         }
-        if (kc__line_step(l, &seen, seen - ONE_READER))
+        if (kc__wait_queue_step(l, &seen, seen - ONE_READER))
             break;
-        seen = kc__line_settled(l);
+        seen = kc__wait_queue_settled(l);
     }
     kc__owner_counts(co, -1, KC_WAIT_READ, l);
 }
 
 void kc_rwlock_wrunlock(kc_rwlock_t *lock)
 {
-    kc_line_t *l = line_of(lock, "kc_rwlock_wrunlock");
+    kc_wait_queue_t *l = queue_of(lock, "kc_rwlock_wrunlock");
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co), seen = self | WRITER;
 
     if (kc_unlikely(!writes(kc_load_relaxed(&l->word), self)))
         kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write " KC_RULE("Y3"));
-    if (kc_likely(kc__line_step(l, &seen, 0))) {
+    if (kc_likely(kc__wait_queue_step(l, &seen, 0))) {
         kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
         return;
     }
     kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
-    kc__line_lock(l);
+    kc__wait_queue_lock(l);
     unlock_and_wake(l, 0);
 }
 
 uint64_t kc__rwlock_writer(const void *lock)
 {
-    uint64_t word = kc__line_look(lock);
+    uint64_t word = kc__wait_queue_look(lock);
 
     return word & WRITER ? word & ~KC_OWNER_BITS : 0;
 }
 
 uint64_t kc__rwlock_readers(const void *lock)
 {
-    uint64_t word = kc__line_look(lock);
+    uint64_t word = kc__wait_queue_look(lock);
 
     return word & WRITER ? 0 : word / ONE_READER;
 }

@@ -2,30 +2,30 @@
 /*
  * select.c - one of several sends and receives.
  *
- * WHAT     One wait with a turn in the line of each channel. Whoever claims the wait has chosen the
- *          case. First each channel is tried. If none can do it, the select stands in line at each
- *          in turn; it looks again under the lock before it does. If it finds something then, it
- *          must claim its own wait first, because in the lines where it stands already somebody
- *          else may.
+ * WHAT     One wait with a waiter in the queue of each channel. Whoever claims the wait has chosen
+ *          the case. First each channel is tried. If none can do it, the select enters the queue of
+ *          each in turn; it looks again under the lock before it does. If it finds something
+ *          then, it must claim its own wait first, because in the queues where it stands already
+ *          somebody else may.
  *
  *          The channels are looked at in an order that is drawn anew for each call, each order as
  *          likely as any other: so the first that is ready is any of those that are, however many
  *          stand between them that are not. A place is drawn when it is looked at: a select that
  *          finds something at once has drawn one.
  *
- *          A select that may not wait (a try) stands in no line. It says -EAGAIN only if there was
+ *          A select that may not wait (a try) stands in no queue. It says -EAGAIN only if there was
  *          a moment at which no case was ready: so it looks at all of them with the locks of all,
  *          which it takes in the order of their addresses. Nothing becomes ready meanwhile. It
  *          chooses any of those that are ready.
  *
- * SHAPE    try each --> stand in each line --> wait --> leave all lines
- *                          |  ready now: claim oneself; then do it, leave all lines
- *                          |             it was gone: leave all lines, and begin again
+ * SHAPE    try each --> stand in each queue --> wait --> leave all queues
+ *                          |  ready now: claim oneself; then do it, leave all queues
+ *                          |             it was gone: leave all queues, and begin again
  *                          |             another has claimed us: wait for its wake
  *          try: lock all --> do one that is ready --> unlock all
  *
- *          Those who pass a select that has claimed itself take it for gone and stand in line: when
- *          it begins again it finds them there.
+ *          Those who pass a select that has claimed itself take it for gone and wait in the queue:
+ *          when it begins again it finds them there.
  *
  * PROGRESS A try is in vain if the one it went for was claimed after the look. Either that one's
  *          wait has ended, by an item, a cancel or its time; or it is a select that has claimed
@@ -58,8 +58,8 @@ static kc_lock_t next_try;
 
 typedef struct {
     kc_case_t *cases;
-    kc_turn_t *turns; /* one for each case */
-    uint32_t *order;  /* a permutation: which is looked at first, second...; NULL: as they stand */
+    kc_chan_waiter_t *turns; /* one for each case */
+    uint32_t *order; /* a permutation: which is looked at first, second...; NULL: as they stand */
     size_t n;
     size_t drawn;    /* places of the order that are settled */
     uint64_t random; /* draws the others */
@@ -231,7 +231,7 @@ static int try_at_once(kc_case_t *cases, size_t n, bool biased, kc_chan_t **chan
 
     do {
         size_t locked = lock_all(cases, n, chans);
-        do { /* again if who waited there was claimed by another: it is out of the line now */
+        do { /* again if who waited there was claimed by another: it is out of the queue now */
             rc = -EAGAIN;
             if ((i = pick(cases, n, biased)) >= 0)
                 rc = kc__chan_try(cases[i].chan, cases[i].op, cases[i].item, &after);
@@ -248,32 +248,32 @@ static int try_at_once(kc_case_t *cases, size_t n, bool biased, kc_chan_t **chan
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void leave_lines(const select_t *s)
+static void leave_queues(const select_t *s)
 {
     for (size_t i = 0; i < s->n; i++) {
         kc_chan_t *c = s->cases[i].chan;
         if (!c || s->turns[i].index < 0)
             continue;
         kc__spin_lock(&c->lock);
-        kc__wait_unlink(kc__chan_line(c, s->cases[i].op), &s->turns[i].link);
+        kc__wait_unlink(kc__chan_queue(c, s->cases[i].op), &s->turns[i].link);
         kc__spin_unlock(&c->lock);
     }
 }
 
-enum { STANDS = -1, CLAIMED = -2 }; /* in all lines; by another */
+enum { STANDS = -1, CLAIMED = -2 }; /* in all queues; by another */
 
-/* Stands in the line of case i. Or: it was claimed meanwhile; or the case has been done or was not
+/* Stands in the queue of case i. Or: it was claimed meanwhile; or the case has been done or was not
  * to be done after all, 0, -EPIPE, -EAGAIN or -ENOMEM. */
 static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *after)
 {
     kc_case_t *this = &s->cases[i];
-    kc_turn_t *turn = &s->turns[i];
+    kc_chan_waiter_t *waiter = &s->turns[i];
     int rc = STANDS;
 
     kc__spin_lock(&this->chan->lock);
     if (!kc__chan_ready(this->chan, this->op, w)) {
-        *turn = (kc_turn_t){ .wait = w, .item = this->item, .index = (int)i };
-        kc__wait_link(kc__chan_line(this->chan, this->op), &turn->link);
+        *waiter = (kc_chan_waiter_t){ .wait = w, .item = this->item, .index = (int)i };
+        kc__wait_link(kc__chan_queue(this->chan, this->op), &waiter->link);
     } else if (!kc__wait_claim(w, 0)) {
         rc = CLAIMED;
     } else {
@@ -305,12 +305,12 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
         kc__unlock(&next_try);
     if (rc == STANDS || rc == CLAIMED) {
         rc = kc__wait_commit(&w, deadline);
-        leave_lines(s);
+        leave_queues(s);
         if (rc >= 0)
             s->cases[rc].rc = s->turns[rc].rc;
         return rc;
     }
-    leave_lines(s);
+    leave_queues(s);
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc == -EAGAIN || kc__chan_grow(s->cases[i].chan) == 0 ? -EAGAIN : -ENOMEM;
     s->cases[i].rc = kc__chan_result(s->cases[i].chan, rc);
@@ -320,7 +320,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int attempt(select_t *s, kc_time_t deadline, 
 
 static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, kc_time_t deadline)
 {
-    kc_turn_t few[FEW];
+    kc_chan_waiter_t few[FEW];
     int rc;
 
     s->turns = s->n <= FEW ? few : kc__alloc(s->n * sizeof *s->turns);
@@ -343,7 +343,7 @@ static int wait_until(kc_thread_t *t, kcoro_t *co, select_t *s, kc_time_t timeou
     int rc = try_each(s);
 
     if (rc >= 0)
-        kc__wait_charge(t, co);
+        kc__wait_spend(t, co);
     if (rc != -EAGAIN)
         return rc;
     kc_time_t deadline = KC_FOREVER;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_queue.h - a word and those who stand in line for it: what every lock and meeting point is made of.
+ * wait_queue.h - a word and those who wait in the queue for it: what every lock and meeting point
+ * is made of.
  *
  * WHAT     The upper bits of the word are the object's own: an owner, a count, a flag. The lowest
- *          two say whether somebody is changing the line, and whether somebody stands in it. What
- *          is free and has no line is taken and given back by one step; for all else there is the
+ *          two say whether somebody is changing the queue, and whether somebody stands in it. What
+ *          is free and has no queue is taken and given back by one step; for all else there is the
  *          lock. Who lets somebody pass claims its wait (wait.h) under the lock, writes the word,
  *          and wakes it: nobody passes but by the word or by a claim, and both are the last that is
  *          done to the object.
@@ -12,23 +13,25 @@
  * SHAPE    word    [ the object's own | WAITS | LOCK ]
  *          first   a ring of kc_wait_t, oldest first
  *
- * ORDER    id      site          operation      pairs with      carries; what breaks if weaker
- *          wait_queue.1  lock: word    cas_acq_rel    wait_queue.2, wait_queue.3  the line and all that was done
- *                                                               under the lock or before the last
- *                                                               step
- *          wait_queue.2  unlock: word  store_release  wait_queue.1,         the same
- *                                               wait_queue.3, wait_queue.4
- *          wait_queue.3  step: word    cas_acq_rel    wait_queue.1,         what the last owner wrote, for the
- *                                               wait_queue.2, wait_queue.3  next
- *          wait_queue.4  look: word    load_acquire   wait_queue.2, wait_queue.3  what was done before it let all
- *                                                               pass
+ * ORDER    id            site          operation      pairs with     carries; what breaks if weaker
+ *          wait_queue.1  lock: word    cas_acq_rel    wait_queue.2,  the queue and all that was
+ *                                                     wait_queue.3   done under the lock or before
+ *                                                                    the last step
+ *          wait_queue.2  unlock: word  store_release  wait_queue.1,  the same
+ *                                                     wait_queue.3,
+ *                                                     wait_queue.4
+ *          wait_queue.3  step: word    cas_acq_rel    wait_queue.1,  what the last owner wrote, for
+ *                                                     wait_queue.2,  the next
+ *                                                     wait_queue.3
+ *          wait_queue.4  look: word    load_acquire   wait_queue.2,  what was done before it let
+ *                                                     wait_queue.3   all pass
  *
  * RULES    R1 while LOCK is set nobody else changes the word: so unlock is a store.
- *          R2 WAITS is set exactly if the line is not empty, whenever LOCK is not set.
+ *          R2 WAITS is set exactly if the queue is not empty, whenever LOCK is not set.
  *          R3 the bits of the object's own do not change before the unlock: who looks at them
  *             meanwhile sees what was true before.
  *
- * PROGRESS Steps are lock-free but for R1; a line is changed in some nanoseconds, during which
+ * PROGRESS Steps are lock-free but for R1; a queue is changed in some nanoseconds, during which
  *          nothing suspends.
  */
 #ifndef KC_SYNC_WAIT_QUEUE_H
@@ -42,43 +45,43 @@
 
 #include <errno.h>
 
-#define KC_LINE_LOCK 1ull
-#define KC_LINE_WAITS 2ull
-#define KC_LINE_BUSY (KC_LINE_LOCK | KC_LINE_WAITS)
+#define KC_WAIT_QUEUE_LOCK 1ull
+#define KC_WAIT_QUEUE_WAITS 2ull
+#define KC_WAIT_QUEUE_BUSY (KC_WAIT_QUEUE_LOCK | KC_WAIT_QUEUE_WAITS)
 
 /* The head of every public type of kcoro/sync.h. */
 typedef struct {
     KC_ATOMIC(uint64_t) word; /* A */
     kc_link_t *first;         /* L */
-} __attribute__((may_alias)) kc_line_t;
+} __attribute__((may_alias)) kc_wait_queue_t;
 
 /* Takes the lock. Returns the word, without LOCK and WAITS. */
-KC_INLINE uint64_t kc__line_lock(kc_line_t *l)
+KC_INLINE uint64_t kc__wait_queue_lock(kc_wait_queue_t *l)
 {
     uint64_t seen = kc_load_relaxed(&l->word);
     uint32_t looks = 0;
 
     for (;;) {
-        if (kc_unlikely(seen & KC_LINE_LOCK)) {
+        if (kc_unlikely(seen & KC_WAIT_QUEUE_LOCK)) {
             kc__os_back_off(&looks);
             seen = kc_load_relaxed(&l->word);
-        } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_LINE_LOCK)) { /* wait_queue.1 */
+        } else if (kc_cas_acq_rel(&l->word, &seen, seen | KC_WAIT_QUEUE_LOCK)) { /* wait_queue.1 */
             kc__tsan_acquire(l);
-            return seen & ~KC_LINE_BUSY;
+            return seen & ~KC_WAIT_QUEUE_BUSY;
         }
     }
 }
 
 /* Gives it back, and sets the object's own bits. The last access. */
-KC_INLINE void kc__line_unlock(kc_line_t *l, uint64_t own)
+KC_INLINE void kc__wait_queue_unlock(kc_wait_queue_t *l, uint64_t own)
 {
     kc__tsan_release(l);
-    kc_store_release(&l->word, own | (l->first ? KC_LINE_WAITS : 0)); /* wait_queue.2 */
+    kc_store_release(&l->word, own | (l->first ? KC_WAIT_QUEUE_WAITS : 0)); /* wait_queue.2 */
 }
 
 /* One step from `seen`, in which nobody has the lock. False: it is *seen now. Where its order is to
  * be told (tsan.h) the caller does all with the lock instead. */
-KC_INLINE bool kc__line_step_untold(kc_line_t *l, uint64_t *seen, uint64_t word)
+KC_INLINE bool kc__wait_queue_step_untold(kc_wait_queue_t *l, uint64_t *seen, uint64_t word)
 {
     uint64_t found = *seen;
     bool done = kc_cas_acq_rel(&l->word, &found, word); /* wait_queue.3 */
@@ -88,16 +91,16 @@ KC_INLINE bool kc__line_step_untold(kc_line_t *l, uint64_t *seen, uint64_t word)
 }
 
 /* The same, told. */
-KC_INLINE bool kc__line_step(kc_line_t *l, uint64_t *seen, uint64_t word)
+KC_INLINE bool kc__wait_queue_step(kc_wait_queue_t *l, uint64_t *seen, uint64_t word)
 {
     kc__tsan_release(l);
-    bool done = kc__line_step_untold(l, seen, word);
+    bool done = kc__wait_queue_step_untold(l, seen, word);
     kc__tsan_acquire(l);
     return done;
 }
 
 /* The word, with what was done before it became so. */
-KC_INLINE uint64_t kc__line_look(const kc_line_t *l)
+KC_INLINE uint64_t kc__wait_queue_look(const kc_wait_queue_t *l)
 {
     uint64_t seen = kc_load_acquire(&l->word); /* wait_queue.4 */
 
@@ -106,36 +109,37 @@ KC_INLINE uint64_t kc__line_look(const kc_line_t *l)
 }
 
 /* The word, once nobody has the lock. */
-KC_INLINE uint64_t kc__line_settled(const kc_line_t *l)
+KC_INLINE uint64_t kc__wait_queue_settled(const kc_wait_queue_t *l)
 {
     uint32_t looks = 0;
     uint64_t seen;
 
-    while (kc_unlikely((seen = kc__line_look(l)) & KC_LINE_LOCK))
+    while (kc_unlikely((seen = kc__wait_queue_look(l)) & KC_WAIT_QUEUE_LOCK))
         kc__os_back_off(&looks);
     return seen;
 }
 
-/* With the lock: waits in line until claimed, and gives the lock back. What kc__wait_commit
- * returns: unless it is 0, w may still be in line, and kc__line_leave must follow. */
-KC_INLINE int kc__line_wait(kc_line_t *l, uint64_t own, kc_wait_t *w, kc_time_t deadline)
+/* With the lock: waits in queue until claimed, and gives the lock back. What kc__wait_commit
+ * returns: unless it is 0, w may still be in queue, and kc__wait_queue_leave must follow. */
+KC_INLINE int kc__wait_queue_wait(kc_wait_queue_t *l, uint64_t own, kc_wait_t *w,
+                                  kc_time_t deadline)
 {
     kc__wait_link(&l->first, &w->link);
-    kc__line_unlock(l, own);
+    kc__wait_queue_unlock(l, own);
     return kc__wait_commit(w, deadline);
 }
 
-/* w is taken out of the line, whose lock the caller has now. Returns as kc__line_lock. */
-KC_INLINE uint64_t kc__line_leave(kc_line_t *l, kc_wait_t *w)
+/* w is taken out of the queue, whose lock the caller has now. Returns as kc__wait_queue_lock. */
+KC_INLINE uint64_t kc__wait_queue_leave(kc_wait_queue_t *l, kc_wait_t *w)
 {
-    uint64_t own = kc__line_lock(l);
+    uint64_t own = kc__wait_queue_lock(l);
 
     kc__wait_unlink(&l->first, &w->link);
     return own;
 }
 
-/* With the lock: the first in line is claimed and out of it. NULL: the line is empty. */
-KC_INLINE kc_wait_t *kc__line_take(kc_line_t *l)
+/* With the lock: the first in queue is claimed and out of it. NULL: the queue is empty. */
+KC_INLINE kc_wait_t *kc__wait_queue_take(kc_wait_queue_t *l)
 {
     while (l->first) {
         kc_wait_t *w = kc__wait_of(l->first);
@@ -146,19 +150,19 @@ KC_INLINE kc_wait_t *kc__line_take(kc_line_t *l)
     return NULL;
 }
 
-/* With the lock: the first `most` in line, claimed and out of it: a list for kc__wait_wake_all. */
-KC_INLINE kc_link_t *kc__line_take_some(kc_line_t *l, uint64_t most)
+/* With the lock: the first `most` in queue, claimed and out of it: a list for kc__wait_wake_all. */
+KC_INLINE kc_link_t *kc__wait_queue_take_some(kc_wait_queue_t *l, uint64_t most)
 {
     kc_link_t *taken = NULL, **end = &taken;
 
-    for (kc_wait_t *w; most > 0 && (w = kc__line_take(l)) != NULL; most--) {
+    for (kc_wait_t *w; most > 0 && (w = kc__wait_queue_take(l)) != NULL; most--) {
         end = kc__wait_append(end, w);
     }
     return taken;
 }
 
 /* What a wait that has not been claimed by an owner returns to the user. */
-KC_INLINE int kc__line_gave_up(const kc_wait_t *w, int rc)
+KC_INLINE int kc__wait_queue_gave_up(const kc_wait_t *w, int rc)
 {
     return rc == -ECANCELED ? kc__job_cancelled_here(w->co) : rc;
 }

@@ -165,7 +165,7 @@ static void say_lack(struct line *line, kc_job_t *j, uint64_t word)
 
     size = (size + (mib ? 1 << 20 : 1 << 10) - 1) >> (mib ? 20 : 10);
     kc__text_add(&line->tail, ", waits for a stack: %zu %s, out of %s", size, mib ? "MiB" : "KiB",
-                 of_what[kc__word_lack_of(word)]);
+                 of_what[kc__word_no_stack_of(word)]);
 }
 
 /* Under its lock: what it does. Returns how much of the count is its own. */

@@ -107,12 +107,12 @@ static int file_close(void *cookie)
 static void care(kc_worker_t *w, bool on)
 {
     if (on)
-        kc_or_relaxed(&w->care, KC_CARE_TRACE);
+        kc_or_relaxed(&w->mode, KC_MODE_TRACE);
     else
-        kc_and_relaxed(&w->care, ~(uint32_t)KC_CARE_TRACE);
+        kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_TRACE);
 }
 
-static void all_care(kc_sched_t *s, bool on)
+static void all_modes(kc_sched_t *s, bool on)
 {
     care(s->main, on);
     for (int i = 0; i < s->workers; i++)
@@ -258,7 +258,7 @@ static int start(kc_sched_t *s, const char *path)
         return rc;
     }
     kc_store_release(&s->recorder, r); /* trace.1 */
-    all_care(s, true);
+    all_modes(s, true);
     (void)kc__tree_walk(s, &visitor, s);
     return 0;
 }
@@ -283,7 +283,7 @@ static int stop(kc_sched_t *s, kc_recorder_t *r)
     kc_trace_t *t = r->owner;
 
     kc_store_relaxed(&s->recorder, NULL);
-    all_care(s, false);
+    all_modes(s, false);
     close_lanes(r, buffer, &t->dropped);
     t->ended = kc__os_now();
     int rc = kc__trace_export(s, t, r->lanes, buffer);

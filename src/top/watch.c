@@ -128,4 +128,4 @@ static void unwatch(kc_sched_t *s)
     pthread_mutex_unlock(&service_lock);
 }
 
-const struct kc_sight kc__sight = { watch, unwatch, kc__trace_end };
+const struct kc_observer_hooks kc__observer_hooks = { watch, unwatch, kc__trace_end };

@@ -128,7 +128,7 @@ static void cancels(int job)
         uint64_t was = kc__job_lock(j);
         j->reason = REASON;
         s.first++;
-        kc__news_terminate(j);
+        kc__job_signal_terminate(j);
         kc__job_unlock_to(j, was | stops);
         if (was & KC_WORD_BODY) {
             kc_add_relaxed(&j->task.word, 1);
@@ -148,7 +148,7 @@ static void starts(int waits)
     j->task.co = &s.co[1];
     s.started = begins(j);
     if (s.started && waits && !kc__job_stopped(j)) {
-        kc__wait_begin_firm(w, KC_WAIT_SLEEP, NULL);
+        kc__wait_begin_uncancellable(w, KC_WAIT_SLEEP, NULL);
         j->task.wait = w;
         kc_store_relaxed(&j->task.kind, KC_WAIT_SLEEP);
         while (!s.stopped) {
@@ -157,7 +157,7 @@ static void starts(int waits)
         }
         kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
     }
-    kc__job_release(j, s.started ? KC_WORD_BODY : 0);
+    kc__job_count_down(j, s.started ? KC_WORD_BODY : 0);
     read_until_done(j);
     kc__job_unref(j);
 }
@@ -221,7 +221,7 @@ static void child_starts(int job)
 /* Its code is set already. */
 static void child_fails(int job)
 {
-    kc__job_release(&s.job[job], 0);
+    kc__job_count_down(&s.job[job], 0);
 }
 
 /* The body of the parent: when it has seen its child's end it is cancelled. */
@@ -230,13 +230,13 @@ static void joins_who_fails(int i)
     kc_job_t *j = &s.job[PARENT], *child = &s.job[CHILD];
     kc_wait_t *w = &s.wait[i];
 
-    kc__wait_begin_firm(w, KC_WAIT_JOIN, child);
+    kc__wait_begin_uncancellable(w, KC_WAIT_JOIN, child);
     if (enqueue(child, w))
         kc__wait_commit(w, KC_FOREVER);
     model_assert(kc_job_state(child) == KC_JOB_FAILED && kc__job_result(child) == CODE);
     model_assert(is_marked(j));
     kc__job_unref(child);
-    kc__job_release(j, KC_WORD_BODY);
+    kc__job_count_down(j, KC_WORD_BODY);
     read_until_done(j);
 }
 
@@ -251,7 +251,7 @@ static void cancels_those_at_rest(int job)
         model_assert(s.buried[i - PARENT] || is_marked(&s.job[i]));
     if (!s.buried[SECOND - PARENT]) {
         read_inbox();
-        kc__job_release(j, KC_WORD_BODY);
+        kc__job_count_down(j, KC_WORD_BODY);
         read_until_done(j);
     }
     kc__job_unref(j);
@@ -262,7 +262,7 @@ static void joins_one_at_rest(int i)
     kc_job_t *j = &s.job[SECOND];
     kc_wait_t *w = &s.wait[i];
 
-    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    kc__wait_begin_uncancellable(w, KC_WAIT_JOIN, j);
     if (enqueue(j, w))
         kc__wait_commit(w, KC_FOREVER);
     model_assert(kc_job_state(j) == KC_JOB_CANCELLED && kc__job_result(j) == REASON);
@@ -279,9 +279,9 @@ static void holds_one_at_rest(int job)
 {
     kc_job_t *j = &s.job[job];
 
-    if (kc__job_hold(j)) {
+    if (kc__job_count_up(j)) {
         model_assert(!is_done(j));
-        kc__job_release(j, 0);
+        kc__job_count_down(j, 0);
     }
     kc__job_unref(j);
 }
@@ -357,7 +357,7 @@ static void reset_own(void)
     reset();
     add(ROOT, 0);
     kc_job_t *child = add(PARENT, 0);
-    kc__wait_begin_firm(&s.wait[0], KC_WAIT_SLEEP, NULL);
+    kc__wait_begin_uncancellable(&s.wait[0], KC_WAIT_SLEEP, NULL);
     child->task.wait = &s.wait[0];
     kc_store_relaxed(&child->task.kind, KC_WAIT_SLEEP);
 }
@@ -382,7 +382,7 @@ static void reset_fail(void)
     child->code = CODE;
     kc__job_ref(j);
     kc__job_ref(j);
-    kc__job_release(j, KC_WORD_BODY);
+    kc__job_count_down(j, KC_WORD_BODY);
 }
 
 /* That of the child alone has ended, and has failed. */

@@ -6,7 +6,7 @@
  * WHAT     A part of those files, which include it. The sources are included too, so that a pause
  *          in one of their loops can be model_spin, and the copy of an item is one of plain data:
  *          an item that does not happen before its reader is a data race. So are the heads of the
- *          lines. The threads are plain ones. A wait for a time ends at once, unless somebody was
+ *          queues. The threads are plain ones. A wait for a time ends at once, unless somebody was
  *          faster: every moment at which it could end is one of the schedules.
  *
  * ORDER    id                  site         operation      pairs with          carries

@@ -3,7 +3,7 @@
  * claim_model.c - src/job/wait.c and wait.h under the model checker: who ends the wait of a
  * coroutine.
  *
- * WHAT     Begin, commit, claim, cancel, alarm and wake are the real code, as are the spin lock of
+ * WHAT     Begin, commit, claim, cancel, timed and wake are the real code, as are the spin lock of
  *          the queue and the inbox through which another thread wakes the coroutine. The first
  *          thread is the coroutine's own. When it leaves, that thread goes on in kc__worker_leave,
  *          which here does what else there is to do on it, and returns when the coroutine is ready.
@@ -52,7 +52,7 @@ static void is_ready(kc_worker_t *w, kcoro_t *co);
 #include "base/lock.h"
 #include "job/wait.h"
 
-/* In wait.c alone: the alarm's. */
+/* In wait.c alone: the timed's. */
 static bool claims(kc_wait_t *w, int rc);
 #define kc__wait_claim(w, rc) claims(w, rc)
 #include "job/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts its claims */
@@ -80,7 +80,7 @@ static struct {
     kc_thread_t thread[THREADS];
     kcoro_t root[THREADS], co; /* co: the one that waits, on the first thread */
     kc_job_t job;
-    kc_alarm_t *alarm; /* what is in the timers of the first thread */
+    kc_timed_call_t *timed; /* what is in the timers of the first thread */
     struct queue queue[QUEUES];
     kc_wait_t wait[WAITS];
     struct turn turn[WAITS][QUEUES];
@@ -152,7 +152,7 @@ static void reads_inbox(void)
         if (block == &s.co.block)
             kc__queue_push(&worker[0].ready, block);
         else
-            cancels(); /* as kc__job_notice does: it waits */
+            cancels(); /* as kc__job_cancel_message does: it waits */
     }
 }
 
@@ -174,14 +174,14 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
 void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
 {
     (void)ts, (void)due;
-    s.alarm = kc_container_of(t, kc_alarm_t, timer);
+    s.timed = kc_container_of(t, kc_timed_call_t, timer);
     t->where = &t->next;
 }
 
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
     (void)ts;
-    s.alarm = NULL;
+    s.timed = NULL;
     t->where = NULL;
 }
 
@@ -243,7 +243,7 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
     NEVER;
 }
 
-void kc__clock_hop(kc_clock_t *clock)
+void kc__job_timer_hop(kc_job_timer_t *clock)
 {
     model_assert(!clock);
 }
@@ -394,12 +394,12 @@ static void cancels_and_gives_here(void)
 
 static void time_comes(void)
 {
-    kc_alarm_t *alarm = s.alarm;
+    kc_timed_call_t *timed = s.timed;
 
-    if (!alarm)
+    if (!timed)
         return;
-    kc__timers_remove(&worker[0].alarms, &alarm->timer);
-    alarm->ring(alarm);
+    kc__timers_remove(&worker[0].timers, &timed->timer);
+    timed->ring(timed);
 }
 
 static void sends_cancel(int arg)
@@ -461,7 +461,7 @@ static kc_wait_t *begins(bool firm)
     kc_wait_t *w = &s.wait[s.round];
 
     if (firm && !not_firm) {
-        kc__wait_begin_firm(w, KC_WAIT_SEM, &s.queue[0]);
+        kc__wait_begin_uncancellable(w, KC_WAIT_SEM, &s.queue[0]);
     } else {
         int rc = kc__wait_begin(w, KC_WAIT_SEM, &s.queue[0]);
         model_assert(rc == 0);
@@ -600,7 +600,7 @@ static void check_all(void)
         model_assert(!s.queue[i].line && s.queue[i].lock.word == 0);
     for (int i = 0; i < WAITS; i++)
         model_assert(s.ready[i] == s.claimed[i] && s.claimed[i] == (s.rc[i] != 1));
-    model_assert(!s.alarm && worker[0].ready.count == 0);
+    model_assert(!s.timed && worker[0].ready.count == 0);
     for (kc_mpsc_node_t *node = worker[0].inbox.head; node; node = node->next)
         model_assert(node != &s.co.block.link);
 }

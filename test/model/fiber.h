@@ -30,7 +30,7 @@ struct fiber {
 static struct {
     struct fiber *self, *maker;
     void (*entry)(void);
-    ucontext_t fresh, back;
+    ucontext_t unstarted, back;
 } fiber_new;
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -129,13 +129,13 @@ static KC_NOINLINE void fiber_make(struct fiber *f, struct fiber *maker, void *s
     fiber_new.self = f;
     fiber_new.maker = maker;
     fiber_new.entry = entry;
-    getcontext(&fiber_new.fresh);
-    fiber_new.fresh.uc_stack.ss_sp = stack;
-    fiber_new.fresh.uc_stack.ss_size = size;
-    makecontext(&fiber_new.fresh, fiber_start, 0);
+    getcontext(&fiber_new.unstarted);
+    fiber_new.unstarted.uc_stack.ss_sp = stack;
+    fiber_new.unstarted.uc_stack.ss_size = size;
+    makecontext(&fiber_new.unstarted, fiber_start, 0);
     fiber_leave(&maker->fake_stack, f);
     if (_setjmp(maker->env) == 0)
-        setcontext(&fiber_new.fresh);
+        setcontext(&fiber_new.unstarted);
     fiber_arrive(maker);
 }
 

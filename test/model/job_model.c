@@ -13,7 +13,7 @@
  * SHAPE    end      two children and the body give up the last three in the count; main waits
  *          poll     the same with one child, and nobody has told that it waits: main looks
  *          join     somebody joins while it ends
- *          heir     the same, and the body leaves as on a worker's thread
+ *          successor     the same, and the body leaves as on a worker's thread
  *          fails    the body has failed, and leaves so, for a coroutine of its thread that joins
  *                   it, while its last child ends
  *          quick    a child leaves so, its parent has more to wait for, and somebody gives up the
@@ -58,7 +58,7 @@ static void reset_family(int children, int handles)
 static void body_ends(int job, int i)
 {
     model_write(&s.data[i], 1);
-    kc__job_release(&s.job[job], KC_WORD_BODY);
+    kc__job_count_down(&s.job[job], KC_WORD_BODY);
 }
 
 static void child_ends(int i)
@@ -70,7 +70,7 @@ static void child_ends(int i)
 static void leaves(kc_job_t *j, int i)
 {
     model_write(&s.data[i], 1);
-    kcoro_t *next = kc__job_heir(j);
+    kcoro_t *next = kc__job_successor(j);
     model_assert(!next || next == kc__thread()->root);
     kc__job_body_gone(j);
 }
@@ -90,7 +90,7 @@ static void body_fails_and_leaves(int i)
     kc_thread_t *t = kc__thread();
 
     model_write(&s.data[i], 1);
-    kcoro_t *next = kc__job_tells(j) ? t->root : kc__job_heir(j);
+    kcoro_t *next = kc__job_tells(j) ? t->root : kc__job_successor(j);
     t->current = leaves_without_a_look ? w->co : next ? next : t->root;
     kc__job_body_gone(j);
     if (t->current != w->co) {
@@ -165,7 +165,7 @@ static void joins(int i)
     kc_job_t *j = &s.job[PARENT];
     kc_wait_t *w = &s.wait[i];
 
-    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    kc__wait_begin_uncancellable(w, KC_WAIT_JOIN, j);
     if (enqueue(j, w))
         kc__wait_commit(w, KC_FOREVER);
     sees_the_end(j, 1);
@@ -178,7 +178,7 @@ static void joins_shortly(int i)
     kc_job_t *j = &s.job[PARENT];
     kc_wait_t *w = &s.wait[i];
 
-    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    kc__wait_begin_uncancellable(w, KC_WAIT_JOIN, j);
     if (enqueue(j, w) && kc__wait_claim_own(w, -ETIMEDOUT)) {
         kc__job_lock(j);
         kc__wait_unlink(&j->waiters, &w->link);
@@ -199,18 +199,18 @@ static void drains(int threads)
     model_assert((kc__job_word(j) & KC_WORD_COUNT) == 1);
     for (int i = 0; i < threads; i++)
         model_assert(model_read(&s.data[i]) == 1);
-    kc__job_release(j, KC_WORD_BODY);
+    kc__job_count_down(j, KC_WORD_BODY);
 }
 
 static void holds(int i)
 {
     kc_job_t *j = &s.job[PARENT];
 
-    if (kc__job_hold(j)) {
+    if (kc__job_count_up(j)) {
         model_assert(!is_done(j));
         model_write(&s.data[i], 1);
         model_assert(!is_done(j));
-        kc__job_release(j, 0);
+        kc__job_count_down(j, 0);
     }
     kc__job_unref(j);
 }
@@ -224,9 +224,9 @@ static void leases(int i)
 
     model_write(&s.data[i], 1);
     if (leases_look_first && !last)
-        kc__job_release(j, 0);
+        kc__job_count_down(j, 0);
     else
-        kc__job_release_there(j);
+        kc__job_count_down_there(j);
 }
 
 /* The thread where its body was. */
@@ -248,7 +248,7 @@ static void attaches_late(int i)
     if (rc == 0) {
         model_assert(!is_done(j));
         model_write(&s.data[i], 1);
-        kc__job_release(child, 0);
+        kc__job_count_down(child, 0);
     } else {
         model_assert(rc == -ESHUTDOWN);
         kc__job_free(child);
@@ -261,7 +261,7 @@ static void attaches_late(int i)
 static void reset_end(void)
 {
     reset_family(2, 1);
-    kc__wait_begin_firm(&s.wait[0], KC_WAIT_JOIN, &s.job[PARENT]);
+    kc__wait_begin_uncancellable(&s.wait[0], KC_WAIT_JOIN, &s.job[PARENT]);
     enqueue(&s.job[PARENT], &s.wait[0]);
 }
 
@@ -298,7 +298,7 @@ static void reset_quick_two(void)
 static void check_quick(void)
 {
     enters(0);
-    kc__job_release(&s.job[PARENT], KC_WORD_BODY);
+    kc__job_count_down(&s.job[PARENT], KC_WORD_BODY);
     check_gone();
 }
 
@@ -308,7 +308,7 @@ static void reset_fails(void)
     kc_job_t *j = &s.job[PARENT];
     kc_wait_t *w = &s.wait[0];
     j->code = CODE;
-    kc__wait_begin_firm(w, KC_WAIT_JOIN, j);
+    kc__wait_begin_uncancellable(w, KC_WAIT_JOIN, j);
     w->co = &s.co[2];
     model_assert(enqueue(j, w));
     kc__job_change(j, KC_WORD_FAILED, 0);
@@ -334,8 +334,8 @@ static void reset_lease(void)
 {
     reset_family(0, 1);
     for (int i = 0; i < 2; i++)
-        kc__job_hold(&s.job[PARENT]);
-    kc__job_release(&s.job[PARENT], KC_WORD_BODY);
+        kc__job_count_up(&s.job[PARENT]);
+    kc__job_count_down(&s.job[PARENT], KC_WORD_BODY);
 }
 
 static void reset_late(void)
@@ -357,7 +357,7 @@ static void check_queue(void)
     kc_job_t *j = &s.job[PARENT];
 
     model_assert(!j->waiters && s.claimed[0] == 1 && s.claimed[1] == 1);
-    kc__job_release(j, KC_WORD_BODY);
+    kc__job_count_down(j, KC_WORD_BODY);
     check_gone();
 }
 
@@ -377,8 +377,8 @@ static const struct model poll = { "poll",
 static const struct model join = {
     "join", reset_join, check_gone, 2, { { "body", child_ends, 0 }, { "other", joins, 1 } }
 };
-static const struct model heir = {
-    "heir", reset_join, check_gone, 2, { { "body", body_leaves, 0 }, { "other", joins, 1 } }
+static const struct model successor = {
+    "successor", reset_join, check_gone, 2, { { "body", body_leaves, 0 }, { "other", joins, 1 } }
 };
 static const struct model fails = { "fails",
                                     reset_fails,
@@ -456,7 +456,7 @@ TEST(who_joins_is_woken_once_or_sees_the_end)
 
 TEST(who_joins_a_body_that_leaves_is_woken_once)
 {
-    passes(&heir, 3);
+    passes(&successor, 3);
 }
 
 TEST(who_joins_a_body_that_has_failed_goes_on_when_it_has_ended)
@@ -535,7 +535,7 @@ TEST(control_word_1_torn_ends_it_never)
 {
     needs(&end, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
     needs(&poll, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
-    needs(&heir, "word.1", MODEL_TORN, "deadlock: nobody wakes other");
+    needs(&successor, "word.1", MODEL_TORN, "deadlock: nobody wakes other");
 }
 
 TEST(control_word_1_torn_holds_what_has_ended_and_drains_for_ever)

@@ -2,8 +2,8 @@
 /*
  * job_model_world.c - what the models of jobs are made of: the sources, and what they call.
  *
- * WHAT     A part of job_model.c, cancel_model.c and job_signal_model.c, which include it. The sources
- *          are included too, so that a pause in one of their loops can be model_spin.
+ * WHAT     A part of job_model.c, cancel_model.c and job_signal_model.c, which include it. The
+ *          sources are included too, so that a pause in one of their loops can be model_spin.
  *
  * ORDER    id                 site         operation      pairs with         carries
  *          job_model_world.1  claim: word  cas_acq_rel    job_model_world.1  as wait.1
@@ -47,6 +47,7 @@ static bool blames_late;
 static void blame(kc_job_t *j, int code, kc_job_t *child);
 static void blame_now(void);
 
+#include "job/cancel.h"
 #define kc__job_fail blame
 #include "job/job.c"      /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 #include "job/job_info.c" /* NOLINT(bugprone-suspicious-include): so that it sees the same */
@@ -204,23 +205,23 @@ bool kc__grace_begins(kc_job_t *j, bool by_parent)
     return true;
 }
 
-void kc__clock_ref(kc_clock_t *clock)
+void kc__job_timer_ref(kc_job_timer_t *clock)
 {
     (void)clock;
 }
 
-void kc__clock_unref(kc_clock_t *clock)
+void kc__job_timer_unref(kc_job_timer_t *clock)
 {
     (void)clock;
 }
 
-void kc__clock_drop(kc_clock_t *clock)
+void kc__job_timer_drop(kc_job_timer_t *clock)
 {
     (void)clock;
 }
 
 #ifndef MODEL_OF_NEWS /* which has the real ones */
-bool kc__news_terminate(kc_job_t *j)
+bool kc__job_signal_terminate(kc_job_t *j)
 {
     model_assert(j->task.word & KC_WORD_LOCK);
     s.terminated[j - s.job]++;
@@ -228,22 +229,22 @@ bool kc__news_terminate(kc_job_t *j)
     return false;
 }
 
-void kc__news_tell(kc_job_t *j)
+void kc__job_signal_tell(kc_job_t *j)
 {
     model_assert(!j); /* nobody listens */
 }
 
-void kc__news_cut(kc_job_t *j)
+void kc__job_signal_cut(kc_job_t *j)
 {
     (void)j;
 }
 
-void kc__news_end(kc_job_t *j)
+void kc__job_signal_end(kc_job_t *j)
 {
     (void)j;
 }
 
-void kc__news_free(kc_job_ext_t *ext)
+void kc__job_signal_free(kc_job_ext_t *ext)
 {
     (void)ext;
 }
@@ -284,21 +285,21 @@ void kc__failure_report(kc_job_t *j)
 
 void kc__group_ends(kc_job_t *j)
 {
-    kc__job_release(j, 0);
+    kc__job_count_down(j, 0);
 }
 
-void kc__guest_goes(kc_job_t *j)
+void kc__foreign_remove(kc_job_t *j)
 {
     model_assert(!j); /* there is one scheduler */
 }
 
-bool kc__hold_for_foreign(kc_sched_t *of)
+bool kc__external_begin_foreign(kc_sched_t *of)
 {
     (void)of;
     return false;
 }
 
-void kc__hold_ends(kc_sched_t *of)
+void kc__external_end(kc_sched_t *of)
 {
     (void)of;
 }
@@ -309,7 +310,7 @@ void kc__coro_set_result(kcoro_t *co, int rc)
     model_assert(!co); /* none has yielded */
 }
 
-bool kc__coro_task_forsake(kcoro_t *co)
+bool kc__coro_task_abandon(kcoro_t *co)
 {
     return kc_load_relaxed(&co->state) == KCORO_SUSPENDED;
 }
@@ -359,7 +360,7 @@ void kc__wait_cancel(kc_task_t *task)
     s.stopped = true;
 }
 
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+void kc__wait_begin_uncancellable(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     kc_store_relaxed(&w->word, 0);
     w->kind = kind;
@@ -411,7 +412,7 @@ static void read_inbox(void)
         node = node->next;
         s.told++;
         model_assert(!(j->task.word & KC_WORD_DONE)); /* it waits for its notice */
-        kc__job_notice(j);
+        kc__job_cancel_message(j);
     }
 }
 

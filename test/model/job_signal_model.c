@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_signal_model.c - two windows of a few instructions in cancel.c, job_signal.c and join.c: what gets lost.
+ * job_signal_model.c - two windows of a few instructions in cancel.c, job_signal.c and join.c: what
+ * gets lost.
  *
- * WHAT     The world is that of job_model.c, with the real job_signal.c and join.c. A signal is only what
- *          it was told; the wait of who joins ends as in wait.c, by the end or by a notice.
+ * WHAT     The world is that of job_model.c, with the real job_signal.c and join.c. A signal is
+ *          only what it was told; the wait of who joins ends as in wait.c, by the end or by a
+ *          message.
  *
  * SHAPE    listen   a job's signal is made while its parent's cancel tells it, with others like it,
  *                   under the parent's lock: it has TERMINATE
@@ -53,7 +55,7 @@ static kc_job_ext_t *ext_of(const kc_job_t *j)
 #define kc__job_ext_of ext_of
 #include "job_model_world.c" /* NOLINT(bugprone-suspicious-include): a part of this file */
 #undef kc__job_ext_of
-#define s its_sched    /* ours is the world */
+#define s its_sched         /* ours is the world */
 #include "job/job_signal.c" /* NOLINT(bugprone-suspicious-include) */
 #undef s
 
@@ -97,7 +99,7 @@ void kc__payload_replace(kc_job_t *j, const void *by)
 /* ---- signals: what they were told ----------------------------------------------------------- */
 
 static kc_job_ext_t extension;
-static struct kc_news news;
+static struct kc_job_signal news;
 static int told_so; /* TERMINATE was set, or was there from the beginning */
 static int heard;   /* those who listen were told */
 static char the_signal;
@@ -188,7 +190,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
 
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
-    kc__wait_begin_firm(w, kind, object);
+    kc__wait_begin_uncancellable(w, kind, object);
     w->co = &s.co[0];
 }
 
@@ -255,14 +257,14 @@ static void joins_child(int job)
     model_assert(rc == CODE || (rc == -ECANCELED && found_stopped));
     model_assert((kc__job_word(child) & KC_WORD_DONE) && (kc__job_word(j) & KC_WORD_STOP));
     kc__job_unref(child);
-    kc__job_release(j, KC_WORD_BODY);
+    kc__job_count_down(j, KC_WORD_BODY);
     read_until_done(j);
 }
 
 /* Its code is set already. */
 static void child_fails(int job)
 {
-    kc__job_release(&s.job[job], 0);
+    kc__job_count_down(&s.job[job], 0);
 }
 
 /* ---- the models ----------------------------------------------------------------------------- */
@@ -286,7 +288,7 @@ static void reset_listen(void)
     s.memory[1] = &news;
     add(ROOT, 0);
     kc_job_t *child = add(PARENT, 0);
-    kc__wait_begin_firm(&s.wait[0], KC_WAIT_SLEEP, NULL);
+    kc__wait_begin_uncancellable(&s.wait[0], KC_WAIT_SLEEP, NULL);
     child->task.wait = &s.wait[0];
     kc_store_relaxed(&child->task.kind, KC_WAIT_SLEEP);
 }

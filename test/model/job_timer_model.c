@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_timer_model.c - src/job/job_timer.c under the model checker: a deadline that follows its body.
+ * job_timer_model.c - src/job/job_timer.c under the model checker: a deadline that follows its
+ * body.
  *
  * WHAT     The clock is the real code. Around it stand two threads with inboxes, a set of timers
  *          for each that only its thread may touch, and a job that is gone as soon as its end has
@@ -14,9 +15,9 @@
  *          copy      the job starts on the second thread, whose launcher's keeps the time, which
  *                    may be over in this moment
  *
- * ORDER    id             site   operation                    pairs with     carries
- *          job_timer_model.1  ended  store_release, load_acquire  job_timer_model.1  what was sent before
- *                                                                            the end
+ * ORDER    id                 site   operation       pairs with         carries
+ *          job_timer_model.1  ended  store_release,  job_timer_model.1  what was sent before the
+ *                                    load_acquire                       end
  *
  *          job_timer.1 to job_timer.6.
  */
@@ -37,7 +38,7 @@ static struct {
     kc_thread_t thread[2];
     kc_job_t job;
     kc_job_ext_t ext;
-    struct kc_clock clock[2];
+    struct kc_job_timer clock[2];
     KC_ATOMIC(uint32_t) ended;
     int alive; /* plain: written when the job is gone */
 
@@ -65,7 +66,7 @@ void *kc__alloc(size_t size)
 
 void kc__free(void *p)
 {
-    int i = (int)((struct kc_clock *)p - s.clock);
+    int i = (int)((struct kc_job_timer *)p - s.clock);
 
     s.freed[i]++;
     model_assert(s.freed[i] == 1);
@@ -73,20 +74,20 @@ void kc__free(void *p)
 
 static int number(const kc_timer_t *timer)
 {
-    return (int)(kc_container_of(timer, struct kc_clock, alarm.timer) - s.clock);
+    return (int)(kc_container_of(timer, struct kc_job_timer, timed.timer) - s.clock);
 }
 
 void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
 {
     (void)due;
-    model_assert(ts == &kc__worker()->alarms && !t->where);
+    model_assert(ts == &kc__worker()->timers && !t->where);
     t->where = &ts->root;
     s.pending[number(t)] = true;
 }
 
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
-    model_assert(ts == &kc__worker()->alarms && t->where == &ts->root);
+    model_assert(ts == &kc__worker()->timers && t->where == &ts->root);
     t->where = NULL;
     s.pending[number(t)] = false;
 }
@@ -112,13 +113,13 @@ void kc__sched_rearm(kc_sched_t *of)
     (void)of;
 }
 
-bool kc__job_hold(kc_job_t *j)
+bool kc__job_count_up(kc_job_t *j)
 {
     (void)j;
     return true;
 }
 
-void kc__job_release_there(kc_job_t *j)
+void kc__job_count_down_there(kc_job_t *j)
 {
     (void)j;
 }
@@ -164,7 +165,7 @@ static void read_inbox(void)
     while (node) {
         kc_block_t *block = kc_container_of(node, kc_block_t, link);
         node = node->next;
-        kc__clock_message(block);
+        kc__job_timer_message(block);
         send_late();
     }
 }
@@ -172,9 +173,9 @@ static void read_inbox(void)
 /* The job ends on this thread, and is gone. */
 static void end_job(void)
 {
-    kc_clock_t *clock = s.ext.timeout;
+    kc_job_timer_t *clock = s.ext.timeout;
 
-    kc__clock_drop(clock);
+    kc__job_timer_drop(clock);
     send_late();
     model_write(&s.alive, 0);
     kc_store_release(&s.ended, 1); /* job_timer_model.1 */
@@ -204,7 +205,7 @@ static void hops(int i)
 {
     (void)i;
     kc_store_release(&s.job.task.worker, &worker[1]); /* job_timer_model.1 */
-    kc__clock_hop(s.ext.timeout);
+    kc__job_timer_hop(s.ext.timeout);
     end_job();
     read_inbox();
 }
@@ -213,9 +214,9 @@ static void rings_if_due(int i)
 {
     read_inbox();
     if (s.pending[i]) { /* of this thread's own */
-        kc_timer_t *t = &s.clock[i].alarm.timer;
-        kc__timers_remove(&kc__worker()->alarms, t);
-        s.clock[i].alarm.ring(&s.clock[i].alarm);
+        kc_timer_t *t = &s.clock[i].timed.timer;
+        kc__timers_remove(&kc__worker()->timers, t);
+        s.clock[i].timed.ring(&s.clock[i].timed);
     }
     read_last();
 }
@@ -224,11 +225,11 @@ static void rings_if_due(int i)
 static void starts_and_ends(int i)
 {
     (void)i;
-    kc_clock_t *old = s.ext.timeout, *copy = kc__clock_copy_here(old);
+    kc_job_timer_t *old = s.ext.timeout, *copy = kc__job_timer_copy_here(old);
 
     if (copy) {
         s.ext.timeout = copy;
-        kc__clock_drop(old);
+        kc__job_timer_drop(old);
     }
     end_job();
     read_inbox();
@@ -253,8 +254,8 @@ static void reset(int body, int armed_by)
     kc_store_relaxed(&s.job.task.word, KC_WORD_BODY | 1);
     kc_store_relaxed(&s.job.task.worker, &worker[body]);
     enters(armed_by);
-    s.ext.timeout = kc__clock_new(&s.job, rings);
-    kc__clock_arm(s.ext.timeout, 1);
+    s.ext.timeout = kc__job_timer_new(&s.job, rings);
+    kc__job_timer_arm(s.ext.timeout, 1);
     send_late();
     model_name(&s.clock[0].state, "state");
     model_name(&s.clock[0].refs, "refs");

@@ -161,7 +161,7 @@ bool kc__join_has_failed(uint64_t word)
     return false;
 }
 
-void kc__join_firmly(kc_job_t *j)
+void kc__join_uncancellable(kc_job_t *j)
 {
     model_wait_until(kc_load_acquire(&j->task.word) & KC_WORD_DONE);
 }
@@ -236,7 +236,7 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
     NEVER;
 }
 
-void kc__clock_hop(kc_clock_t *clock)
+void kc__job_timer_hop(kc_job_timer_t *clock)
 {
     model_assert(!clock);
 }

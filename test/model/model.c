@@ -34,7 +34,7 @@
  *          start. What is freed stays so until setup puts it back.
  *
  * WHY NOT  Partial-order reduction: with a bound on preemptions it is unsound unless done with
- *          care, and most ways that lead to one state differ in old values that were read, not in
+ *          mode, and most ways that lead to one state differ in old values that were read, not in
  *          the order of threads. A scheduler coroutine: the choosing thread switches
  *          directly to the next, and most of the time there is no switch at all.
  */

@@ -15,7 +15,7 @@
  *          start    two threads start one that is new: one of them becomes its owner
  *          share    one thread runs it to its end and releases it, another releases it as well
  *          task     a scheduler's: its stack is put back and its end published on the next stack
- *                   (bury in worker.c), while another thread unparks and releases it
+ *                   (reap in worker.c), while another thread unparks and releases it
  *
  * ORDER    coro.1 to coro.6. Here all is relaxed or plain.
  *
@@ -249,35 +249,35 @@ static void host_waits(kcoro_t *me)
     model_assert(!me); /* the task does not suspend */
 }
 
-static bool host_parks(kcoro_t *me)
+static bool hook_parks(kcoro_t *me)
 {
     model_assert(!me);
     return false;
 }
 
-static void host_ready(kcoro_t *co)
+static void hook_ready(kcoro_t *co)
 {
     model_assert(!co); /* nor can it be woken */
 }
 
-static void bury(void *arg)
+static void reap(void *arg)
 {
     kc__coro_task_end(kc__thread(), arg);
 }
 
-static void host_run(kcoro_t *me)
+static void hook_run(kcoro_t *me)
 {
     kc_thread_t *t = kc__thread();
 
     body(NULL);
-    kc__coro_switch_last(t, me, t->root, bury, me);
+    kc__coro_switch_last(t, me, t->root, reap, me);
 }
 
-const struct kc_coro_host kc__coro_host = { .run = host_run,
-                                            .yield = host_waits,
-                                            .parks = host_parks,
-                                            .parked = host_waits,
-                                            .ready = host_ready };
+const struct kc_coro_hooks kc__coro_hooks = { .run = hook_run,
+                                              .yield = host_waits,
+                                              .parks = hook_parks,
+                                              .parked = host_waits,
+                                              .ready = hook_ready };
 
 /* ---- the threads of the models ------------------------------------------------------------- */
 

@@ -63,24 +63,24 @@ static bool is_idle_when_woken(void)
 static void next_ends(int i)
 {
     model_write(&s.data[i], 1);
-    kc__job_release(&s.job[NEXT], KC_WORD_BODY);
+    kc__job_count_down(&s.job[NEXT], KC_WORD_BODY);
 }
 
 static void task_leaves_another(int i)
 {
     model_assert(kc__job_attach(&s.job[FIRST_ROOT], &s.job[NEXT]) == 0);
     s.attached = true;
-    kc__job_release(&s.job[TASK], KC_WORD_BODY);
+    kc__job_count_down(&s.job[TASK], KC_WORD_BODY);
     if (i >= 0)
         next_ends(i);
 }
 
 static void task_holds_the_first(int i)
 {
-    kc__root_hold(&s.job[FIRST_ROOT]);
-    kc__job_release(&s.job[TASK], KC_WORD_BODY);
+    kc__root_count_up(&s.job[FIRST_ROOT]);
+    kc__job_count_down(&s.job[TASK], KC_WORD_BODY);
     model_write(&s.data[i], 1);
-    kc__job_release(&s.job[FIRST_ROOT], 0);
+    kc__job_count_down(&s.job[FIRST_ROOT], 0);
 }
 
 static void next_runs(int i)

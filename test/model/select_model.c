@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * select_model.c - src/sync/select.c over chan.c under the model checker: one wait in many lines.
+ * select_model.c - src/sync/select.c over chan.c under the model checker: one wait in many queues.
  *
  * WHAT     As in chan_model.c. Selects here are biased: in which order one looks at its cases is
  *          said by the model, and not by chance.
@@ -75,7 +75,7 @@ static void sends_on_b_or_receives_from_a(int i)
 /* A try that is not the first. */
 static void tries_again(int i, kc_case_t *cases)
 {
-    kc_turn_t turns[2];
+    kc_chan_waiter_t turns[2];
     select_t again = { .cases = cases, .turns = turns, .n = 2 };
 
     int k = attempt(&again, KC_FOREVER, true);

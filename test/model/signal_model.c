@@ -36,7 +36,7 @@ static struct {
     _Alignas(16) char signal[SIGNALS][sizeof(struct kc_signal)];
     struct kc_slot_chain record[RECORDS];
     int signals, records, frees;
-    struct kc_handling handling[THREADS + 1];
+    struct kc_handler_state handler_state[THREADS + 1];
     char *base[THREADS]; /* a place near the beginning of each thread's stack */
 
     kc_signal_t *s, *to;
@@ -99,22 +99,22 @@ void kc__object_not_live(const char *call, const char *kind, const char *rule, c
 }
 
 /* Threads of a model share a system thread; their stacks tell them apart. */
-struct kc_handling *kc__handling(void)
+struct kc_handler_state *kc__handler_state(void)
 {
     char *here = __builtin_frame_address(0);
 
     for (int i = 0; i < THREADS && !all_alike; i++)
         if (x.base[i] && here <= x.base[i] && x.base[i] - here < STACK_USED)
-            return &x.handling[i];
-    return &x.handling[THREADS];
+            return &x.handler_state[i];
+    return &x.handler_state[THREADS];
 }
 
-void kc__handler_begins(struct kc_handling *me)
+void kc__handler_begins(struct kc_handler_state *me)
 {
     me->depth++;
 }
 
-void kc__handler_ends(struct kc_handling *me)
+void kc__handler_ends(struct kc_handler_state *me)
 {
     me->depth--;
 }

@@ -42,7 +42,7 @@ static void reads_later(kc_block_t *block);
 #define kc__worker_count(w, what) ((void)(w), (void)(what))
 #define kc__worker_ready(w, co) is_ready(w, co)
 #define kc__worker_read_later(w, block) ((void)(w), reads_later(block))
-#define kc__worker_tell_host(w) ((void)(w))
+#define kc__worker_tell_loop(w) ((void)(w))
 #include "job/wait.h"
 #include "job/wait.c" /* NOLINT(bugprone-suspicious-include): the model counts what is ready */
 
@@ -64,7 +64,7 @@ static struct {
         struct waker waker;
         char room[KC_BLOCK_SIZE];
     } block __attribute__((aligned(KC_BLOCK_SIZE)));
-    struct kc_handling handling;
+    struct kc_handler_state handler_state;
     KC_ATOMIC(kc_waker_t *) given; /* what begin hands on */
     KC_ATOMIC(uint32_t) taken;     /* agreed: who wakes                                       */
     KC_ATOMIC(kc_block_t *) late;  /* moves: the message, for the old thread                  */
@@ -139,7 +139,7 @@ static void reads_inbox(void)
         if (block == &s.co.block)
             kc__queue_push(&worker[0].ready, block);
         else
-            cancels(); /* as kc__job_notice does: it waits */
+            cancels(); /* as kc__job_cancel_message does: it waits */
     }
 }
 
@@ -200,17 +200,17 @@ void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
         model_free(&s.block, sizeof s.block);
 }
 
-struct kc_handling *kc__handling(void)
+struct kc_handler_state *kc__handler_state(void)
 {
-    return &s.handling;
+    return &s.handler_state;
 }
 
-void kc__handler_begins(struct kc_handling *me)
+void kc__handler_begins(struct kc_handler_state *me)
 {
     me->depth++;
 }
 
-void kc__handler_ends(struct kc_handling *me)
+void kc__handler_ends(struct kc_handler_state *me)
 {
     me->depth--;
 }
@@ -284,7 +284,7 @@ uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
     NEVER;
 }
 
-void kc__clock_hop(kc_clock_t *clock)
+void kc__job_timer_hop(kc_job_timer_t *clock)
 {
     model_assert(!clock);
 }

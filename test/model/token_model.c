@@ -2,7 +2,7 @@
 /*
  * token_model.c - src/sched/token.c under the model checker: start, cancel, release and close.
  *
- * WHAT     Tokens, their state word, their references and the hub are the real code, linked as it
+ * WHAT     Tokens, their state word, their references and the timed are the real code, linked as it
  *          is. Around it stand main, which starts what is due and closes; a worker, which runs or
  *          drops what is queued; and users. What main does with a timer, and whoever has a run with
  *          the run, is a plain write, so that two at a time are a data race. What is freed is gone:
@@ -29,11 +29,11 @@
  *                                                                         on is dropped
  *          token_model.2  worker: closing   load_acquire   token_model.1
  *          token_model.3  worker: arrived   sub_acq_rel    token_model.4  (pthread_join) its runs;
- *                                                                         the hub would be closed
+ *                                                                         the timed would be closed
  *                                                                         with a run in flight
  *          token_model.4  destroy: arrived  load_acquire   token_model.3  the same
- *          token_model.5  pump: flights     load_acquire   token.2        (sched.6) what the run
- *                                                                         wrote
+ *          token_model.5  pump:             load_acquire   token.2        (sched.6) what the run
+ *                         interval_runs                                   wrote
  *          token_model.6  users             sub_acq_rel    token_model.6  the program's own: all
  *                                                                         have cancelled
  *          token_model.7  made              store_release  token_model.8  the program's own: no
@@ -60,7 +60,7 @@
 enum { OBJECTS = 3, OBJECT_SIZE = 32 * 1024 };
 enum { TO_WORKER, TO_MAIN, QUEUES };
 enum { RUNS = 4 };
-enum { ZEROED = 512 }; /* all of a token; of a hub, all but the wheel, which is not used here */
+enum { ZEROED = 512 }; /* all of a token; of a timed, all but the wheel, which is not used here */
 enum { DUE = 5, INTERVAL = 10 };
 
 static struct {
@@ -237,7 +237,7 @@ static void task_dispose(void (*fn)(void *arg), void *arg)
     fn(arg);
 }
 
-const struct kc_task_host kc__task_host = {
+const struct kc_task_hooks kc__task_hooks = {
     .make = task_make, .go = task_go, .drop = task_drop, .dispose = task_dispose
 };
 
@@ -304,7 +304,7 @@ static void take_inbox(void)
     while (node) {
         kc_block_t *block = kc_container_of(node, kc_block_t, link);
         node = node->next;
-        kc__hub_take(s.sched.hub, block);
+        kc__timed_take(s.sched.timed, block);
     }
 }
 
@@ -313,10 +313,10 @@ static bool closes_early; /* wrong: while its workers still run */
 static void destroy(void)
 {
     kc_store_release(&s.sched.closing, 1); /* token_model.1 */
-    kc__hub_shut(s.sched.hub);
+    kc__timed_shut(s.sched.timed);
     if (!closes_early)
         model_wait_until(kc_load_acquire(&s.sched.arrived) == 0); /* token_model.4 */
-    kc__hub_close(s.sched.hub);
+    kc__timed_close(s.sched.timed);
     check_arg();
     if (opts)
         model_write(&s.data, -2);
@@ -339,7 +339,7 @@ static void main_runs(int arg)
 
 static void main_ticks(int at)
 {
-    kc__hub_start_due(s.sched.hub, at);
+    kc__timed_start_due(s.sched.timed, at);
     run_queued(TO_MAIN, false);
     destroy();
 }
@@ -347,14 +347,14 @@ static void main_ticks(int at)
 /* The scheduler stays: check closes it. */
 static void main_only_ticks(int at)
 {
-    kc__hub_start_due(s.sched.hub, at);
+    kc__timed_start_due(s.sched.timed, at);
     run_queued(TO_MAIN, false);
 }
 
 static void main_waits(int arg)
 {
     (void)arg;
-    model_wait_until(kc_load_acquire(&s.sched.flights) == 0); /* token_model.5 */
+    model_wait_until(kc_load_acquire(&s.sched.interval_runs) == 0); /* token_model.5 */
     if (s.runs > 0)
         model_assert(model_read(&s.data) == s.runs);
     destroy();
@@ -363,9 +363,9 @@ static void main_waits(int arg)
 static void main_takes_in(int arg)
 {
     (void)arg;
-    kc__hub_next_due(s.sched.hub);
+    kc__timed_next_due(s.sched.timed);
     take_inbox();
-    kc__hub_start_due(s.sched.hub, DUE);
+    kc__timed_start_due(s.sched.timed, DUE);
     run_queued(TO_MAIN, false);
     model_wait_until(kc_load_acquire(&s.made)); /* token_model.8 */
     take_inbox();
@@ -441,11 +441,11 @@ static void reset_of(int workers, int users)
     s.sched.main = &main_worker;
     s.sched.workers = workers;
     kc__mpsc_init(&main_worker.inbox);
-    kc_store_relaxed(&main_worker.care, KC_CARE_FORKED); /* it is not */
-    s.sched.hub = kc__hub_new(&s.sched);
+    kc_store_relaxed(&main_worker.mode, KC_MODE_FORKED); /* it is not */
+    s.sched.timed = kc__timed_new(&s.sched);
     model_name(&s.sched.closing, "closing");
     model_name(&s.sched.arrived, "arrived");
-    model_name(&s.sched.flights, "flights");
+    model_name(&s.sched.interval_runs, "interval_runs");
     model_name(&s.data, "data");
 }
 
@@ -469,7 +469,7 @@ static void reset_token(int workers, int users, bool interval)
 static void reset_queued(int workers, int users, bool interval)
 {
     reset_token(workers, users, interval);
-    kc__hub_start_due(s.sched.hub, DUE);
+    kc__timed_start_due(s.sched.timed, DUE);
 }
 
 static void reset_once(void)
@@ -508,12 +508,12 @@ static void check(void)
     for (int i = 0; i < s.allocated; i++)
         model_assert(s.freed[i]);
     model_assert(s.made_runs == s.gone_runs && s.cancels <= 1);
-    model_assert(kc_load_relaxed(&s.sched.flights) == 0);
+    model_assert(kc_load_relaxed(&s.sched.interval_runs) == 0);
 }
 
 static void check_closing(void)
 {
-    kc__hub_close(s.sched.hub);
+    kc__timed_close(s.sched.timed);
     check_arg();
     kc_token_detach(s.token);
     check();

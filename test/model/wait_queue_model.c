@@ -310,11 +310,11 @@ static void writes_and_frees(int arg)
 /* Stands in line to write from the start; its time is over at any moment, as by a cancel. */
 static void has_waited_to_write(int arg)
 {
-    kc_line_t *l = (kc_line_t *)&s.rwlock;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)&s.rwlock;
 
     (void)arg;
     if (kc__wait_commit(&s.writer.wait, NOW) != 0) {
-        unlock_and_wake(l, kc__line_leave(l, &s.writer.wait));
+        unlock_and_wake(l, kc__wait_queue_leave(l, &s.writer.wait));
         return;
     }
     touch();
@@ -333,20 +333,20 @@ static void has_waited_to_read(int arg)
 /* As kc_barrier_wait, but for a time. */
 static void meets(int for_a_time)
 {
-    kc_line_t *l = (kc_line_t *)&s.barrier;
+    kc_wait_queue_t *l = (kc_wait_queue_t *)&s.barrier;
     meeting_t m = { .met = false };
 
     kc__wait_begin(&m.wait, KC_WAIT_BARRIER, l);
-    uint64_t own = kc__line_lock(l) + ONE;
+    uint64_t own = kc__wait_queue_lock(l) + ONE;
     if (own == s.barrier.members * ONE) {
         meet(l);
         s.passed++;
         return;
     }
-    int rc = kc__line_wait(l, own, &m.wait, for_a_time ? NOW : KC_FOREVER);
+    int rc = kc__wait_queue_wait(l, own, &m.wait, for_a_time ? NOW : KC_FOREVER);
     if (rc != 0) {
-        own = kc__line_leave(l, &m.wait);
-        kc__line_unlock(l, m.met ? own : own - ONE);
+        own = kc__wait_queue_leave(l, &m.wait);
+        kc__wait_queue_unlock(l, m.met ? own : own - ONE);
     }
     if (rc == 0 || m.met)
         s.passed++;
@@ -398,11 +398,11 @@ static void reset_freed(void)
 /* As if it had come before: in line, and not woken. */
 static void stands_in(void *object, kc_wait_t *w, kc_wait_kind_t kind)
 {
-    kc_line_t *l = object;
+    kc_wait_queue_t *l = object;
 
     kc__wait_begin(w, kind, object);
     kc__wait_link(&l->first, &w->link);
-    l->word |= KC_LINE_WAITS;
+    l->word |= KC_WAIT_QUEUE_WAITS;
 }
 
 static void reset_line(void)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * wait_queue_model_world.c - what wait_queue_model.c is made of: src/sync/wait_queue.h, mutex.c, rwlock.c and sync.c,
- * and what they call.
+ * wait_queue_model_world.c - what wait_queue_model.c is made of: src/sync/wait_queue.h, mutex.c,
+ * rwlock.c and sync.c, and what they call.
  *
- * WHAT     A part of wait_queue_model.c, which includes it. The sources are included too, so that a pause
- *          in one of their loops can be model_spin.
+ * WHAT     A part of wait_queue_model.c, which includes it. The sources are included too, so that a
+ *          pause in one of their loops can be model_spin.
  *
- * ORDER    id                  site         operation      pairs with          carries
- *          wait_queue_model_world.1  claim: word  cas_acq_rel    wait_queue_model_world.1  as wait.1
- *          wait_queue_model_world.2  wake: word   store_release  wait_queue_model_world.3  as wait.2
- *          wait_queue_model_world.3  wait: word   load_acquire   wait_queue_model_world.2  as wait.3
+ * ORDER    id                        site         operation      pairs with
+ *          wait_queue_model_world.1  claim: word  cas_acq_rel    wait_queue_model_world.1 (wait.1)
+ *          wait_queue_model_world.2  wake: word   store_release  wait_queue_model_world.3 (wait.2)
+ *          wait_queue_model_world.3  wait: word   load_acquire   wait_queue_model_world.2 (wait.3)
  */
 #include "job/job.h"
 #include "harness.h"
@@ -25,14 +25,14 @@
 #define kc__task_coroutine(me) ((void)(me), (kcoro_t *)NULL)
 
 #include "sync/mutex.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
-#define line_of line_of_rwlock
+#define queue_of line_of_rwlock
 #define lock lock_to
 #define wait_t rwlock_wait_t
 #include "sync/rwlock.c" /* NOLINT(bugprone-suspicious-include) */
-#undef line_of
+#undef queue_of
 #undef lock
 #undef wait_t
-#define line_of line_of_object
+#define queue_of line_of_object
 #include "sync/sync.c" /* NOLINT(bugprone-suspicious-include) */
 
 enum { THREADS = 3, WAITS = 8 };
@@ -82,7 +82,7 @@ static struct state *state_of(kc_wait_t *w)
     return &s.wait[w->timed_out];
 }
 
-void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
+void kc__wait_begin_uncancellable(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
     w->timed_out = s.waits++;
     model_assert(s.waits <= WAITS);
@@ -94,12 +94,12 @@ void kc__wait_begin_firm(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 
 void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
-    kc__wait_begin_firm(w, kind, object);
+    kc__wait_begin_uncancellable(w, kind, object);
 }
 
 int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 {
-    kc__wait_begin_firm(w, kind, object);
+    kc__wait_begin_uncancellable(w, kind, object);
     return 0;
 }
 

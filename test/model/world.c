@@ -6,7 +6,7 @@
  *          two who are inside at a time are a data race: even who only adds at the end writes it.
  */
 #include "coro/object.h"
-#include "job/job.h"
+#include "job/body.h"
 #include "model.h"
 
 #include <errno.h>

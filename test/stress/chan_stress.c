@@ -278,7 +278,7 @@ static void cancel_one(struct party *p)
     kc_job_release(j);
 }
 
-static void is_stuck(void)
+static void is_deadlocked(void)
 {
     fprintf(stderr, "a round of seed %llu does not end\n", (print_t)kc_test_seed());
     for (int i = 0; i < PARTIES; i++)
@@ -309,7 +309,7 @@ static void *meddles(void *arg)
         since = so_far != last ? seconds() : since;
         last = so_far;
         if (seconds() - since > limit)
-            is_stuck();
+            is_deadlocked();
     }
     return NULL;
 }

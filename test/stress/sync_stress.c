@@ -420,7 +420,7 @@ static int closer_body(void *arg)
 
 static void check_free(const void *object)
 {
-    const kc_line_t *l = object;
+    const kc_wait_queue_t *l = object;
 
     CHECK_EQ(kc_load_acquire(&l->word), 0);
     CHECK_PTR(l->first, NULL);

@@ -168,14 +168,14 @@ static void posts(void *object)
 
 static void unlocks_line(void *object)
 {
-    kc__line_unlock(object, 0);
+    kc__wait_queue_unlock(object, 0);
 }
 
 TEST(who_waits_for_the_line_of_a_lock_sleeps)
 {
     kc_sem_t sem = KC_SEM_INIT(0);
 
-    CHECK_EQ(kc__line_lock((kc_line_t *)&sem), 0);
+    CHECK_EQ(kc__wait_queue_lock((kc_wait_queue_t *)&sem), 0);
     must_sleep(posts, unlocks_line, &sem);
     CHECK(kc_sem_tryacquire(&sem));
 }

@@ -27,10 +27,10 @@ static UNUSED int in_line(kc_chan_t *c, int op)
     int n = 0;
 
     kc__spin_lock(&c->lock);
-    kc_link_t *first = *kc__chan_line(c, op), *l = first;
+    kc_link_t *first = *kc__chan_queue(c, op), *l = first;
     if (l)
         do {
-            n += kc__wait_open(kc_container_of(l, kc_turn_t, link)->wait);
+            n += kc__wait_open(kc_container_of(l, kc_chan_waiter_t, link)->wait);
             l = l->next;
         } while (l != first);
     kc__spin_unlock(&c->lock);

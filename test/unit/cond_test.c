@@ -110,7 +110,7 @@ IN_A_JOB(a_signal_while_nobody_waits_is_lost)
     cond_close(&o);
     kc_cond_signal(&o.when.cond);
     kc_cond_broadcast(&o.when.cond);
-    stand_in_line(&w, cond, &o);
+    enqueue_and_wait(&w, cond, &o);
     CHECK_EQ(kc_yield(), 0);
     CHECK_EQ(get(&w.done), 0);
     cond_open(&o);
@@ -124,7 +124,7 @@ IN_A_JOB(who_is_signalled_waits_for_the_mutex_before_it_returns)
     struct waiter w;
 
     cond_close(&o);
-    stand_in_line(&w, cond, &o);
+    enqueue_and_wait(&w, cond, &o);
     kc_mutex_lock_nocancel(&o.when.mutex);
     kc_cond_signal(&o.when.cond);
     UNTIL(in_line(&o.when.mutex) == 1);
@@ -140,7 +140,7 @@ IN_A_JOB(who_is_cancelled_waits_for_the_mutex_before_it_returns)
     struct waiter w;
 
     cond_close(&o);
-    stand_in_line(&w, cond, &o);
+    enqueue_and_wait(&w, cond, &o);
     kc_mutex_lock_nocancel(&o.when.mutex);
     CHECK(kc_job_cancel(w.job, 0));
     UNTIL(in_line(&o.when.mutex) == 1);

@@ -154,7 +154,7 @@ static void *unparks_slowly(void *arg)
     while (!(kc_load_relaxed(&slow.main->sched->idle.word) & kc__idle_bit(slow.main->bit)))
         sched_yield();
     CHECK(kc_cas_acq_rel(&co->state, &state, KCORO_READY)); /* coro.1 */
-    kc__coro_host.ready(co);
+    kc__coro_hooks.ready(co);
     return arg;
 }
 
@@ -304,14 +304,14 @@ static int has_a_child_elsewhere(void *arg)
     uint64_t seen;
 
     (void)arg;
-    CHECK(!kc__roots_held_open(s, &seen));
+    CHECK(!kc__roots_await_external(s, &seen));
     CHECK_EQ(kc_launch_job(waits_elsewhere, NULL, &(kc_launch_opts_t){ .sched = other }, &j), 0);
-    CHECK(kc__roots_held_open(s,
-                              &seen)); /* so a join is no deadlock, however long the child takes */
+    CHECK(kc__roots_await_external(
+        s, &seen)); /* so a join is no deadlock, however long the child takes */
     kc_event_set(&elsewhere);
     CHECK_EQ(kc_job_join(j), 0);
     kc_job_release(j);
-    while (kc__roots_held_open(s, &seen))
+    while (kc__roots_await_external(s, &seen))
         kcoro_yield();
     return 7;
 }

@@ -547,12 +547,12 @@ TEST(one_whose_parent_is_in_another_scheduler_has_the_grace_of_both)
 
 static bool no_clocks;
 
-kc_clock_t *__real_kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j));
-kc_clock_t *__wrap_kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j));
+kc_job_timer_t *__real_kc__job_timer_new(kc_job_t *j, void (*ring)(kc_job_t *j));
+kc_job_timer_t *__wrap_kc__job_timer_new(kc_job_t *j, void (*ring)(kc_job_t *j));
 
-kc_clock_t *__wrap_kc__clock_new(kc_job_t *j, void (*ring)(kc_job_t *j))
+kc_job_timer_t *__wrap_kc__job_timer_new(kc_job_t *j, void (*ring)(kc_job_t *j))
 {
-    return no_clocks ? NULL : __real_kc__clock_new(j, ring);
+    return no_clocks ? NULL : __real_kc__job_timer_new(j, ring);
 }
 
 /* Its own has been there since the launch. */

@@ -228,7 +228,7 @@ void __wrap_kc__worker_send(kc_worker_t *w, kc_block_t *block);
 
 void __wrap_kc__worker_send(kc_worker_t *w, kc_block_t *block)
 {
-    if (is_slow && kc_load_relaxed(&block->magic) == KC_CLOCK_MAGIC) {
+    if (is_slow && kc_load_relaxed(&block->magic) == KC_JOB_TIMER_MAGIC) {
         set(&sends, 1);
         for (kc_time_t until = kc__os_now() + KC_MS(20); !get(&is_gone) && kc__os_now() < until;)
             sched_yield();
@@ -268,8 +268,8 @@ TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
 
 /* ---- what who sees a cancel sees (J24) ------------------------------------------------------ */
 
-void __real_kc__clock_arm(kc_clock_t *clock, kc_time_t at);
-void __wrap_kc__clock_arm(kc_clock_t *clock, kc_time_t at);
+void __real_kc__job_timer_arm(kc_job_timer_t *clock, kc_time_t at);
+void __wrap_kc__job_timer_arm(kc_job_timer_t *clock, kc_time_t at);
 
 /* Whoever looks at a job just after it was marked: so early, as its grace is armed by then. */
 static struct {
@@ -279,7 +279,7 @@ static struct {
     int looks;
 } early;
 
-void __wrap_kc__clock_arm(kc_clock_t *clock, kc_time_t at)
+void __wrap_kc__job_timer_arm(kc_job_timer_t *clock, kc_time_t at)
 {
     if (early.job) {
         early.looks++;
@@ -288,7 +288,7 @@ void __wrap_kc__clock_arm(kc_clock_t *clock, kc_time_t at)
         CHECK(kc_signal_state(early.signal) & KC_SIG_TERMINATE);
         CHECK(kc_slot_triggered(&early.slot, KC_SIG_TERMINATE));
     }
-    __real_kc__clock_arm(clock, at);
+    __real_kc__job_timer_arm(clock, at);
 }
 
 static void hears(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *arg)

@@ -41,7 +41,7 @@ IN_A_JOB(a_release_of_several_lets_the_first_so_many_pass)
 
     sem_close(&o);
     for (int i = 0; i < N; i++)
-        stand_in_line(&w[i], sem, &o);
+        enqueue_and_wait(&w[i], sem, &o);
     kc_sem_release(&o.sem, 2);
     CHECK_EQ(in_line(&o), 3);
     CHECK(!kc_sem_tryacquire(&o.sem)); /* they are theirs, though they may not have run */
@@ -129,7 +129,7 @@ IN_A_JOB(a_plain_thread_may_release)
     struct waiter w;
 
     sem_close(&o);
-    stand_in_line(&w, sem, &o);
+    enqueue_and_wait(&w, sem, &o);
     pthread_join(thread(releases, &o.sem), NULL);
     came_back(&w, 0);
     return 0;
@@ -144,7 +144,7 @@ IN_A_JOB(a_latch_opens_for_all_when_so_many_have_come)
     struct waiter w[N];
 
     for (int i = 0; i < N; i++)
-        stand_in_line(&w[i], latch, &o);
+        enqueue_and_wait(&w[i], latch, &o);
     for (int i = 0; i < 2; i++) {
         kc_latch_count_down(&o.latch);
         CHECK_EQ(in_line(&o), N);
@@ -274,7 +274,7 @@ IN_A_JOB(an_event_lets_all_pass_until_it_is_reset)
     for (int round = 0; round < 2; round++) {
         CHECK(!kc_event_is_set(&o.event));
         for (int i = 0; i < 3; i++)
-            stand_in_line(&w[i], event, &o);
+            enqueue_and_wait(&w[i], event, &o);
         kc_event_set(&o.event);
         CHECK(kc_event_is_set(&o.event));
         kc_event_set(&o.event); /* once more changes nothing */
@@ -296,11 +296,11 @@ IN_A_JOB(an_event_that_is_reset_at_once_still_wakes_those_who_waited)
 
     event_close(&o);
     for (int i = 0; i < 3; i++)
-        stand_in_line(&w[i], event, &o);
+        enqueue_and_wait(&w[i], event, &o);
     kc_event_set(&o.event);
     kc_event_reset(&o.event);
     CHECK(!kc_event_is_set(&o.event));
-    stand_in_line(&late, event, &o);
+    enqueue_and_wait(&late, event, &o);
     for (int i = 0; i < 3; i++)
         came_back(&w[i], 0);
     CHECK_EQ(get(&late.done), 0);
@@ -562,11 +562,11 @@ IN_A_JOB(who_is_cancelled_at_a_barrier_has_not_come)
     union object o = { .barrier = KC_BARRIER_INIT(3) };
     struct waiter w[3];
 
-    stand_in_line(&w[0], barrier, &o);
-    stand_in_line(&w[1], barrier, &o);
+    enqueue_and_wait(&w[0], barrier, &o);
+    enqueue_and_wait(&w[1], barrier, &o);
     CHECK(kc_job_cancel(w[0].job, 0));
     came_back(&w[0], -ECANCELED);
-    stand_in_line(&w[2], barrier, &o); /* the second, not the third */
+    enqueue_and_wait(&w[2], barrier, &o); /* the second, not the third */
     CHECK_EQ(kc_barrier_wait(&o.barrier), 1);
     came_back(&w[1], 0);
     came_back(&w[2], 0);
@@ -579,10 +579,10 @@ IN_VIRTUAL_TIME(who_is_cancelled_but_has_not_left_when_all_have_met_has_come)
     struct waiter w, next;
 
     barrier_close(&o);
-    stand_in_line(&w, barrier, &o);
+    enqueue_and_wait(&w, barrier, &o);
     CHECK(kc_job_cancel(w.job, 0));
     CHECK_EQ(kc_barrier_wait(&o.barrier), 1); /* it stood in line, and the caller counts on it */
-    stand_in_line(&next, barrier, &o);        /* of the next meeting, which it does not disturb */
+    enqueue_and_wait(&next, barrier, &o);     /* of the next meeting, which it does not disturb */
     came_back(&w, 0);
     CHECK_EQ(in_line(&o), 1);
     CHECK_EQ(kc_barrier_wait(&o.barrier), 1);
@@ -603,7 +603,7 @@ IN_A_JOB(a_cancel_that_races_with_the_last_who_comes_leaves_both_of_one_mind)
         union object o;
         struct waiter w;
         barrier_close(&o);
-        stand_in_line(&w, barrier, &o);
+        enqueue_and_wait(&w, barrier, &o);
         pthread_t t = thread(cancels, w.job);
         struct waiter other = { .way = barrier, .o = &o };
         other.job = launch(waiter_body, &other, NULL);

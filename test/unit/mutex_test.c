@@ -145,7 +145,7 @@ IN_A_JOB(one_in_the_middle_of_the_line_may_leave_it)
 
     mutex_close(&o);
     for (int i = 0; i < 3; i++)
-        stand_in_line(&w[i], &ways[0], &o);
+        enqueue_and_wait(&w[i], &ways[0], &o);
     CHECK(kc_job_cancel(w[1].job, 0));
     UNTIL(in_line(&o) == 2);
     CHECK_EQ(get(&w[0].done) + get(&w[2].done), 0);
@@ -205,7 +205,7 @@ IN_A_JOB(relocking_while_others_wait_is_edeadlk_and_keeps_them_in_line)
     struct waiter w;
 
     mutex_close(&o);
-    stand_in_line(&w, &ways[0], &o);
+    enqueue_and_wait(&w, &ways[0], &o);
     CHECK_EQ(kc_mutex_lock(&o.mutex), -EDEADLK);
     CHECK_EQ(in_line(&o), 1);
     kc_mutex_unlock(&o.mutex);

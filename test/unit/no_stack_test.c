@@ -179,7 +179,7 @@ static int fails_where_all_wait(kc_affinity_t where)
     kc_job_t *j[MANY];
     kc_scope_t scope;
 
-    kc__lack_patience = KC_MS(2);
+    kc__no_stack_patience = KC_MS(2);
     CHECK_EQ(kc_scope_begin(&scope, &supervisor), 0);
     CHECK_EQ(kc_launch(waits_for_event, &st), 0);
     CHECK_EQ(kc_yield(), 0);
@@ -213,7 +213,7 @@ static int never_called(void *arg UNUSED)
 
 TEST(kc_run_is_enomem_if_there_is_no_stack_for_its_root)
 {
-    kc__lack_patience = KC_MS(2);
+    kc__no_stack_patience = KC_MS(2);
     CHECK(kcoro_create_main() != NULL);
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);
@@ -238,7 +238,7 @@ IN_A_JOB(a_job_that_gets_no_stack_waits_as_long_as_a_timer_is_set)
 {
     struct started st = { 0 };
 
-    kc__lack_patience = 1;
+    kc__no_stack_patience = 1;
     CHECK_EQ(kc_launch(lets_stacks_be_made_after_a_while, NULL), 0);
     CHECK_EQ(kc_yield(), 0);
     no_more_stacks();
@@ -264,7 +264,7 @@ IN_A_JOB(a_job_that_gets_no_stack_waits_as_long_as_a_lease_is_held)
     kc_lease_t lease;
     pthread_t thread;
 
-    kc__lack_patience = 1;
+    kc__no_stack_patience = 1;
     CHECK_EQ(kc_lease_take(kc_job_current(), &lease), 0);
     no_more_stacks();
     CHECK_EQ(pthread_create(&thread, NULL, thread_lets_stacks_be_made, NULL), 0);
@@ -291,7 +291,7 @@ TEST(a_job_that_gets_no_stack_waits_as_long_as_another_runs)
     kc_launch_opts_t there = { .affinity = KC_WORKER_AT(0) };
     kc_job_t *first = NULL, *second = NULL;
 
-    kc__lack_patience = 1;
+    kc__no_stack_patience = 1;
     CHECK_EQ(kc_sched_create(&opts, &s), 0);
     there.sched = s;
     set(&refused, 0);

@@ -123,7 +123,7 @@ IN_A_JOB(a_writer_waits_for_all_readers)
     struct waiter w;
 
     CHECK(kc_rwlock_tryrdlock(&o.rwlock) && kc_rwlock_tryrdlock(&o.rwlock));
-    stand_in_line(&w, writes, &o);
+    enqueue_and_wait(&w, writes, &o);
     kc_rwlock_rdunlock(&o.rwlock);
     CHECK_EQ(kc_yield(), 0);
     CHECK_EQ(in_line(&o), 1);
@@ -139,9 +139,9 @@ IN_A_JOB(a_writer_that_waits_keeps_new_readers_out)
     struct waiter writer, reader;
 
     CHECK_EQ(kc_rwlock_rdlock(&o.rwlock), 0);
-    stand_in_line(&writer, writes, &o);
+    enqueue_and_wait(&writer, writes, &o);
     nobody_gets_in(&o.rwlock);
-    stand_in_line(&reader, reads, &o);
+    enqueue_and_wait(&reader, reads, &o);
     CHECK_EQ(kc_yield(), 0);
     CHECK_EQ(get(&reader.done), 0);
     kc_rwlock_rdunlock(&o.rwlock);
@@ -245,10 +245,10 @@ IN_A_JOB(a_waiting_writer_that_is_cancelled_lets_the_readers_behind_it_in)
     struct waiter writer, reader[2], last;
 
     CHECK_EQ(kc_rwlock_rdlock(&o.rwlock), 0);
-    stand_in_line(&writer, writes, &o);
-    stand_in_line(&reader[0], reads, &o);
-    stand_in_line(&reader[1], reads, &o);
-    stand_in_line(&last, writes, &o);
+    enqueue_and_wait(&writer, writes, &o);
+    enqueue_and_wait(&reader[0], reads, &o);
+    enqueue_and_wait(&reader[1], reads, &o);
+    enqueue_and_wait(&last, writes, &o);
     CHECK(kc_job_cancel(writer.job, 0));
     came_back(&writer, -ECANCELED);
     came_back(&reader[0], 0);
@@ -269,8 +269,8 @@ IN_A_JOB(a_waiting_reader_that_is_cancelled_leaves_the_others_in_line)
     struct waiter reader, writer;
 
     rwlock_close(&o);
-    stand_in_line(&reader, reads, &o);
-    stand_in_line(&writer, writes, &o);
+    enqueue_and_wait(&reader, reads, &o);
+    enqueue_and_wait(&writer, writes, &o);
     CHECK(kc_job_cancel(reader.job, 0));
     came_back(&reader, -ECANCELED);
     CHECK_EQ(in_line(&o), 1);
@@ -405,7 +405,7 @@ IN_VIRTUAL_TIME(a_deadline_ends_the_wait_of_a_reader_and_of_a_writer_at_its_time
     CHECK_EQ(kc_now(), start + KC_MS(5));
     CHECK(kc_rwlock_tryrdlock(&o.rwlock)); /* the writer has left no trace */
     kc_rwlock_rdunlock(&o.rwlock);
-    stand_in_line(&writer, writes, &o);
+    enqueue_and_wait(&writer, writes, &o);
     CHECK_EQ(kc_rwlock_rdlock_until(&o.rwlock, start + KC_MS(9)), -ETIMEDOUT);
     CHECK_EQ(kc_now(), start + KC_MS(9));
     kc_rwlock_rdunlock(&o.rwlock);

@@ -413,7 +413,7 @@ static int has_a_long_turn(void *arg)
 
     come_here(q);
     set(&q->first_runs, 1);
-    while (!kc__worker_cares(q->sched->worker[0], KC_CARE_ASKED))
+    while (!kc__worker_has_mode(q->sched->worker[0], KC_MODE_ASKED))
         ; /* until the other one, which has nothing to do, has gone to sleep */
     return kc_yield();
 }

@@ -21,14 +21,14 @@
 /* Who stand in the line of any of them, looked at as its owner would. */
 static UNUSED int in_line(void *object)
 {
-    kc_line_t *l = object;
-    uint64_t own = kc__line_lock(l);
+    kc_wait_queue_t *l = object;
+    uint64_t own = kc__wait_queue_lock(l);
     kc_link_t *first = l->first;
     int n = 0;
 
     for (kc_link_t *w = first; w; w = w->next == first ? NULL : w->next)
         n++;
-    kc__line_unlock(l, own);
+    kc__wait_queue_unlock(l, own);
     return n;
 }
 
@@ -269,7 +269,7 @@ static UNUSED void enter_line(struct waiter *w, kc_fn_t body)
 }
 
 /* The same with a body that only waits. */
-static UNUSED void stand_in_line(struct waiter *w, const struct way *way, union object *o)
+static UNUSED void enqueue_and_wait(struct waiter *w, const struct way *way, union object *o)
 {
     *w = (struct waiter){ .way = way, .o = o };
     enter_line(w, waiter_body);

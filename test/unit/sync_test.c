@@ -15,7 +15,7 @@ IN_A_JOB(who_waits_goes_on_when_it_is_let_pass_and_not_before)
         union object o;
         struct waiter w;
         way->close(&o);
-        stand_in_line(&w, way, &o);
+        enqueue_and_wait(&w, way, &o);
         for (int i = 0; i < 3; i++)
             CHECK_EQ(kc_yield(), 0); /* the thread is free meanwhile */
         CHECK_EQ(get(&w.done), 0);
@@ -86,14 +86,14 @@ IN_A_JOB(a_cancelled_wait_leaves_no_trace)
             union object o;
             struct waiter w, after;
             way->close(&o);
-            stand_in_line(&w, way, &o);
+            enqueue_and_wait(&w, way, &o);
             if (by_thread)
                 pthread_join(thread(cancels, w.job), NULL);
             else
                 cancels(w.job);
             came_back(&w, -ECANCELED);
             CHECK_EQ(in_line(&o), 0);
-            stand_in_line(&after, way, &o); /* it is as closed as before */
+            enqueue_and_wait(&after, way, &o); /* it is as closed as before */
             CHECK_EQ(get(&after.done), 0);
             way->open(&o); /* and what is let pass is the next */
             came_back(&after, 0);
@@ -112,8 +112,8 @@ IN_VIRTUAL_TIME(what_is_given_while_the_first_in_line_is_cancelled_goes_to_the_n
         way->close(&o);
         if (way->close == barrier_close)
             continue; /* there is nothing to give */
-        stand_in_line(&first, way, &o);
-        stand_in_line(&second, way, &o);
+        enqueue_and_wait(&first, way, &o);
+        enqueue_and_wait(&second, way, &o);
         CHECK(kc_job_cancel(first.job, 0)); /* it has not left the line yet */
         way->open(&o);
         came_back(&first, -ECANCELED);
@@ -142,8 +142,8 @@ IN_A_JOB(a_cancel_that_races_with_what_is_given_neither_swallows_nor_doubles_it)
             union object o;
             struct waiter first, second;
             way->close(&o);
-            stand_in_line(&first, way, &o);
-            stand_in_line(&second, way, &o);
+            enqueue_and_wait(&first, way, &o);
+            enqueue_and_wait(&second, way, &o);
             set(&first.done, 2);
             pthread_t t = thread(cancels_when_told, &first);
             UNTIL(get(&first.done) != 2);
@@ -319,7 +319,7 @@ IN_A_JOB(a_wait_that_is_out_of_time_leaves_no_trace)
         CHECK_EQ(kc_job_join(w.job), 0);
         came_back(&w, 0);
         CHECK_EQ(in_line(&o), 0);
-        stand_in_line(&next, way, &o);
+        enqueue_and_wait(&next, way, &o);
         way->open(&o);
         came_back(&next, 0);
     }
