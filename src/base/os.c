@@ -348,21 +348,21 @@ static size_t mapped_bytes(void)
     return n > 0 ? strtoull(text, NULL, 10) * kc__os_page_size() : SIZE_MAX;
 }
 
-kc_lack_t kc__os_lack(size_t size)
+kc_no_stack_t kc__os_why_no_memory(size_t size)
 {
     size_t page = kc__os_page_size();
     struct rlimit limit;
     int saved = errno;
-    kc_lack_t lack = KC_LACK_MAPPINGS;
+    kc_no_stack_t why = KC_NO_STACK_MAPPINGS;
 
     if (!can_map(page, MAP_SHARED)) {
         bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
         if (limited && mapped_bytes() > limit.rlim_cur - page)
-            lack = KC_LACK_ADDRESSES;
+            why = KC_NO_STACK_ADDRESSES;
     } else
-        lack = can_map(size, MAP_PRIVATE) ? KC_LACK_MEMORY : KC_LACK_ADDRESSES;
+        why = can_map(size, MAP_PRIVATE) ? KC_NO_STACK_MEMORY : KC_NO_STACK_ADDRESSES;
     errno = saved;
-    return lack;
+    return why;
 }
 
 size_t kc__os_address_space(void)

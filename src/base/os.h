@@ -72,10 +72,15 @@ bool kc__os_peek(const void *from, size_t size, void *to);
 size_t kc__os_page_size(void);
 
 /* What is missing when there is no stack. */
-typedef enum { KC_LACK_MEMORY, KC_LACK_MAPPINGS, KC_LACK_ADDRESSES, KC_LACKS } kc_lack_t;
+typedef enum {
+    KC_NO_STACK_MEMORY,
+    KC_NO_STACK_MAPPINGS,
+    KC_NO_STACK_ADDRESSES,
+    KC_LACKS
+} kc_no_stack_t;
 
 /* Why a mapping of so many bytes has been refused, as far as trying can tell. */
-kc_lack_t kc__os_lack(size_t size);
+kc_no_stack_t kc__os_why_no_memory(size_t size);
 
 /* No mapping can ever be larger: the addresses of a process, or its limit on them (RLIMIT_AS). */
 size_t kc__os_address_space(void);

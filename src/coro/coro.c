@@ -208,7 +208,7 @@ KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state, uint32_t 
     kc_store_relaxed(&co->block.magic, KC_CORO_MAGIC);
 }
 
-void kc__coro_root(kc_thread_t *t, kc_block_t *block)
+void kc__coro_make_main(kc_thread_t *t, kc_block_t *block)
 {
     kcoro_t *root = kc_container_of(block, kcoro_t, block);
 
@@ -220,7 +220,7 @@ void kc__coro_root(kc_thread_t *t, kc_block_t *block)
     root->id = 0;
     kc_store_relaxed(&root->owner, t->serial);
     kc__tools_thread(&root->tool);
-    t->root = root;
+    t->main_co = root;
     t->current = root;
 }
 
@@ -233,7 +233,7 @@ static KC_COLD kcoro_t *create_failed(kc_thread_t *t, const char *why)
 static KC_COLD kcoro_t *no_stack(kc_thread_t *t, kc_block_t *block, int rc, size_t size)
 {
     kc__block_put(&t->blocks, block);
-    return create_failed(t, kc__stack_error(rc, size, &t->lack));
+    return create_failed(t, kc__stack_error(rc, size, &t->no_stack));
 }
 
 static KC_COLD size_t size_with_tools(kcoro_t *co, size_t size)
@@ -252,7 +252,7 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
     kc_block_t *block = kc__block_get(&t->blocks);
 
     if (kc_unlikely(!block)) {
-        t->lack = KC_LACK_MEMORY;
+        t->no_stack = KC_NO_STACK_MEMORY;
         return create_failed(t, "no memory for a control block");
     }
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
@@ -301,10 +301,10 @@ kcoro_t *kcoro_create_main(void)
         return NULL;
     if (!t->has_main) {
         t->has_main = true;
-        t->root->id = kc__thread_new_id(t);
+        t->main_co->id = kc__thread_new_id(t);
     }
     t->create_error = "";
-    return t->root;
+    return t->main_co;
 }
 
 /* ---- run ----------------------------------------------------------------------------------- */
@@ -435,7 +435,7 @@ static KC_COLD _Noreturn void cannot_leave(const char *call)
 {
     kc_thread_t *t = kc__thread();
 
-    if (t->current == t->root)
+    if (t->current == t->main_co)
         kc__usage(call, t->has_main ? "the main coroutine has no resumer " KC_RULE("C2")
                                     : "called outside a coroutine " KC_RULE("C2"));
     kc__usage(call, "a cleanup run by kcoro_destroy may not suspend " KC_RULE("C6"));
@@ -474,7 +474,7 @@ static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *targe
     if (!me->resumer) {
         if (kc_load_relaxed(&me->block.flags) & KC_CORO_TASK)
             return -EPERM; /* it has no resumer to hand over */
-        if (me != t->root)
+        if (me != t->main_co)
             cannot_leave("kcoro_yield_to");
         return t->has_main ? kcoro_resume(target) : -EPERM;
     }
@@ -553,7 +553,7 @@ kcoro_t *kcoro_current(void)
 {
     kc_thread_t *t = kc__thread();
 
-    return t->current != t->root || t->has_main ? t->current : NULL;
+    return t->current != t->main_co || t->has_main ? t->current : NULL;
 }
 
 kcoro_state_t kcoro_state(const kcoro_t *co)

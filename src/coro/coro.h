@@ -38,10 +38,10 @@ enum {
  * and not in the frame that waits, so that a cancel of very many does not touch their stacks. No
  * thread has such a serial, so none can resume it.
  */
-#define KC_CLAIM_OPEN UINT32_MAX            /* it waits, or has not waited yet */
-#define KC_CLAIM_FIRM (UINT32_MAX - 1)      /* it waits, and cancellation does not end that */
-#define KC_CLAIM_TAKEN (UINT32_MAX - 2)     /* it has come */
-#define KC_CLAIM_CANCELLED (UINT32_MAX - 3) /* it will not come */
+#define KC_CLAIM_OPEN UINT32_MAX                /* it waits, or has not waited yet */
+#define KC_CLAIM_UNCANCELLABLE (UINT32_MAX - 1) /* it waits, and cancellation does not end that */
+#define KC_CLAIM_TAKEN (UINT32_MAX - 2)         /* it has come */
+#define KC_CLAIM_CANCELLED (UINT32_MAX - 3)     /* it will not come */
 
 /* What the layers above do for coroutines that they own. This table, which they define, is the only
  * way up from here. */
@@ -90,7 +90,7 @@ _Static_assert(offsetof(struct kcoro, tool) + sizeof(kc_tool_t) <= KC_CACHE_LINE
                "one line is hot");
 
 /* Fills a block as the root of a thread: RUNNING, no stack of its own. */
-void kc__coro_root(kc_thread_t *t, kc_block_t *block);
+void kc__coro_make_main(kc_thread_t *t, kc_block_t *block);
 
 /* A coroutine for the scheduler layer, READY to be switched to, with a stack of so many bytes,
  * which is of this class. NULL: no memory. */

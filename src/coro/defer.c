@@ -17,7 +17,7 @@ static kcoro_t *body(void)
 {
     kc_thread_t *t = kc__thread();
 
-    return t->current != t->root ? t->current : NULL;
+    return t->current != t->main_co ? t->current : NULL;
 }
 
 static void list_add(kcoro_t *co, kc_cleanup_t *c, void (*fn)(void *), void *arg)

@@ -479,18 +479,18 @@ int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
     return kc_unlikely(rc < 0) && reclaim(cache) ? get_new(cache, size, out) : rc;
 }
 
-const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack)
+const char *kc__stack_error(int rc, size_t size, kc_no_stack_t *no_stack)
 {
     static const char *const why[KC_LACKS] = {
-        [KC_LACK_MEMORY] = "no memory for a stack",
-        [KC_LACK_MAPPINGS] = "no mapping for a stack: the limit vm.max_map_count is reached",
-        [KC_LACK_ADDRESSES] = "no address space for a stack: see the limit RLIMIT_AS",
+        [KC_NO_STACK_MEMORY] = "no memory for a stack",
+        [KC_NO_STACK_MAPPINGS] = "no mapping for a stack: the limit vm.max_map_count is reached",
+        [KC_NO_STACK_ADDRESSES] = "no address space for a stack: see the limit RLIMIT_AS",
     };
 
-    *lack = rc == -ENOSPC ? KC_LACK_MAPPINGS : kc__os_lack(size);
+    *no_stack = rc == -ENOSPC ? KC_NO_STACK_MAPPINGS : kc__os_why_no_memory(size);
     return rc == -ENOSPC ? "the kernel's limit on mappings, vm.max_map_count, is reached: "
                            "without guard markers (Linux 6.13) each stack needs two mappings"
-                         : why[*lack];
+                         : why[*no_stack];
 }
 
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)

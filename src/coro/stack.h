@@ -102,8 +102,8 @@ KC_INLINE int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *ou
 
 #endif
 
-/* In words, why kc__stack_get has returned rc; *lack: what was missing. */
-KC_COLD const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack);
+/* In words, why kc__stack_get has returned rc; *no_stack: what was missing. */
+KC_COLD const char *kc__stack_error(int rc, size_t size, kc_no_stack_t *no_stack);
 
 /* Nobody may run on it any more. Any thread's cache will do. */
 void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack);

@@ -22,8 +22,8 @@
 enum { ID_BATCH = 256 };
 
 /* What a thread without a structure sees; see thread.h. Nobody writes to either. */
-static kcoro_t nobody_root;
-static kc_thread_t nobody = { .current = &nobody_root, .root = &nobody_root };
+static kcoro_t nobody_main;
+static kc_thread_t nobody = { .current = &nobody_main, .main_co = &nobody_main };
 
 /* Used: on x86-64 only assembly refers to it. */
 __thread kc_thread_t *kc__thread_self __attribute__((used)) = &nobody;
@@ -53,8 +53,8 @@ KC_NOINLINE const void *kc__thread_mark(void)
 
 static void thread_free(kc_thread_t *t)
 {
-    if (t->root)
-        kc__block_put(&t->blocks, &t->root->block);
+    if (t->main_co)
+        kc__block_put(&t->blocks, &t->main_co->block);
     kc__stack_cache_drain(&t->stacks);
     kc__block_cache_drain(&t->blocks);
     kc__block_cache_drain(&t->jobs);
@@ -67,7 +67,7 @@ static void thread_end(void *arg)
 {
     kc_thread_t *t = arg;
 
-    if (t->current != t->root)
+    if (t->current != t->main_co)
         kc__die("a thread ended inside %s " KC_RULE("C4"), kc__coro_label(t->current).text);
     if (t->worker && !t->ends) {
         t->ends = true; /* another destructor may destroy it yet: we come again after them */
@@ -121,7 +121,7 @@ kc_thread_t *kc__thread_new(void)
     t->create_error = "";
     if (kc__tools & KC_TOOL_ASAN)
         find_own_stack(t);
-    kc__coro_root(t, block);
+    kc__coro_make_main(t, block);
     kc__thread_self = t;
     return t;
 }

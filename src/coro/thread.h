@@ -12,14 +12,14 @@
 #include <kcoro/coro.h>
 
 typedef struct kc_thread {
-    kcoro_t *current;         /* O  runs now; root while the thread is on its own stack       */
-    kcoro_t *root;            /* I  stands for the thread's own stack                         */
+    kcoro_t *current;         /* O  runs now; main_co while the thread is on its own stack       */
+    kcoro_t *main_co;         /* I  stands for the thread's own stack                         */
     const void *left_from;    /* O  where the last to wait would have returned, see switch.h   */
     uint32_t serial;          /* I  from 1, never reused: who owns a coroutine                */
-    bool has_main;            /* O  kcoro_create_main was called: root is visible             */
+    bool has_main;            /* O  kcoro_create_main was called: main_co is visible             */
     bool ends;                /* O  its destructors run                                       */
     const char *create_error; /* O                                                            */
-    kc_lack_t lack;           /* O  what was missing, when there was no coroutine to be had   */
+    kc_no_stack_t no_stack;   /* O  what was missing, when there was no coroutine to be had   */
     uint64_t next_id, end_id; /* O  numbers that this thread may give out                     */
     void *low;                /* I  the thread's own stack, known only if a tool asks for it  */
     size_t size;              /* I                                                            */

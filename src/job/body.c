@@ -71,11 +71,11 @@ static int disposes(void *arg)
 }
 
 /* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
-static KC_COLD int lacks_stack(kc_job_t *j)
+static KC_COLD int gets_no_stack(kc_job_t *j)
 {
-    uint64_t lack = kc__word_no_stack(kc__thread()->lack);
+    uint64_t no_stack = kc__word_no_stack(kc__thread()->no_stack);
 
-    if (kc__job_change(j, lack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
+    if (kc__job_change(j, no_stack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
         return -EAGAIN;
     kc__stack_want(1);
     kc_add_relaxed(&kc__job_sched(j)->no_stack_count, 1);
@@ -83,7 +83,7 @@ static KC_COLD int lacks_stack(kc_job_t *j)
 }
 
 /* It has got one, or needs none any more. */
-static KC_COLD void lacks_no_more(kc_job_t *j)
+static KC_COLD void got_stack(kc_job_t *j)
 {
     kc__job_change(j, 0, KC_WORD_NO_STACK);
     kc__stack_want(-1);
@@ -97,10 +97,10 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    if (t->current != t->root)
+    if (t->current != t->main_co)
         return -EBUSY;
     if (kc__job_word(j) & KC_WORD_NO_STACK)
-        lacks_no_more(j);
+        got_stack(j);
     kc__tsan_acquire(j);
     if (ext && ext->dispose)
         kc__dispose(ext->dispose, j->task.arg);
@@ -120,7 +120,7 @@ KC_INLINE bool body_begins(kc_job_t *j)
             continue;
         if (seen & KC_WORD_STOP)
             return false;
-        lacks_no_more(j);
+        got_stack(j);
         seen = kc__word_seen(&j->task);
     } while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
     return true;
@@ -132,7 +132,7 @@ static void begins_to_dispose(kc_job_t *j)
     j->task.fn = disposes;
     add_flag(j, KC_JOB_NO_RETURN);
     if (kc__job_word(j) & KC_WORD_NO_STACK)
-        lacks_no_more(j);
+        got_stack(j);
     kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
 }
 
@@ -184,7 +184,7 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     if (kc_likely(!stopped || has_dispose))
         co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
     if (kc_unlikely(!co))
-        return stopped ? never_starts(t, j) : lacks_stack(j);
+        return stopped ? never_starts(t, j) : gets_no_stack(j);
     task->co = co;
     if (kc_unlikely(stopped || !body_begins(j))) {
         if (!has_dispose) {
@@ -220,7 +220,7 @@ static int task_start(kc_task_t *task)
         return start_slow(task);
     kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
     if (kc_unlikely(!co))
-        return lacks_stack(j);
+        return gets_no_stack(j);
     task->co = co; /* before BODY can be seen */
     if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
         task->co = NULL;
@@ -411,7 +411,7 @@ KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 /* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */
 static kcoro_t *next_if_heard(const kc_job_t *j)
 {
-    return kc_unlikely(kc__job_tells(j)) ? kc__thread()->root : NULL;
+    return kc_unlikely(kc__job_tells(j)) ? kc__thread()->main_co : NULL;
 }
 
 static kcoro_t *task_successor(kc_task_t *task)

@@ -10,7 +10,7 @@
  *
  *          The body is its thread's: if that is another one, it gets a message, the job's own block
  *          through the inbox of that thread. The job counts the message, so it cannot end, and its
- *          scheduler cannot, before it was read. NOTICED says that one is on its way.
+ *          scheduler cannot, before it was read. MESSAGED says that one is on its way.
  *
  *          The walk needs no memory: the ring of children has those that were told last, and each
  *          that was told is turned to the end. So the first one says whether the walk is over. On
@@ -35,7 +35,7 @@
  *                    fetch: word                                for
  *          cancel.3  cancelled: word  load_acquire  word.2      TERMINATE on its signal
  *
- * RULES    R1 at most one message of a job is on its way.   (NOTICED)
+ * RULES    R1 at most one message of a job is on its way.   (MESSAGED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
  *             but for its cleanups.
  */
@@ -86,7 +86,7 @@ void kc__job_cancel_message(kc_job_t *j)
         kc__worker_send(w, &j->task.block);
         return;
     }
-    uint64_t word = kc__job_change(j, 0, KC_WORD_NOTICED);
+    uint64_t word = kc__job_change(j, 0, KC_WORD_MESSAGED);
     if ((word & (KC_WORD_STOP | KC_WORD_BODY)) == (KC_WORD_STOP | KC_WORD_BODY))
         stop_body(j);
     kc__job_count_down(j, 0);
@@ -238,7 +238,7 @@ static void skip_the_queue(kc_job_t *j)
 /* Under its lock: the body is on another thread, and no message to it is on its way. */
 static bool needs_message(const kc_job_t *j, uint64_t word)
 {
-    return (word & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY &&
+    return (word & (KC_WORD_BODY | KC_WORD_MESSAGED)) == KC_WORD_BODY &&
            kc_load_acquire(&j->task.worker) != kc__worker(); /* cancel.1 */
 }
 
@@ -246,19 +246,19 @@ static bool needs_message(const kc_job_t *j, uint64_t word)
  * The body is stopped before handlers run: they may take in what was sent to this thread, and then
  * a body that may migrate is no longer where it was when it was decided whether it needs a message.
  * */
-static void takes_effect(kc_job_t *j, uint64_t unstarted, uint64_t was, bool tells, bool notice)
+static void takes_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message)
 {
     uint32_t flags = kc__job_flags(j);
 
-    if ((unstarted & KC_WORD_STOP) && !notice &&
-        (was & (KC_WORD_BODY | KC_WORD_NOTICED)) == KC_WORD_BODY)
+    if ((added & KC_WORD_STOP) && !message &&
+        (was & (KC_WORD_BODY | KC_WORD_MESSAGED)) == KC_WORD_BODY)
         stop_body(j);
     if (tells)
         kc__job_signal_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
             kc__group_ends(j);
-    } else if (notice) {
+    } else if (message) {
         kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* cancel.1 */
     }
 }
@@ -314,26 +314,26 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
-    uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), unstarted = word & ~was;
-    bool effect = unstarted & (KC_WORD_STOP | KC_WORD_HALT), stops = unstarted & KC_WORD_STOP;
-    bool notice = stops && needs_message(j, was);
+    uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), added = word & ~was;
+    bool effect = added & (KC_WORD_STOP | KC_WORD_HALT), stops = added & KC_WORD_STOP;
+    bool message = stops && needs_message(j, was);
     bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
     bool tells = stops && kc__job_signal_terminate(j);
 
     kc__tsan_release(j);
     /* The count holds j for the message, and for the look at its parent's queue. */
-    kc__job_unlock_to(j, (word | (notice ? KC_WORD_NOTICED : 0)) + notice + skips);
-    if (unstarted & KC_WORD_CANCELLED)
+    kc__job_unlock_to(j, (word | (message ? KC_WORD_MESSAGED : 0)) + message + skips);
+    if (added & KC_WORD_CANCELLED)
         tell_cancel(s, j, reason, by, at);
     bool in_time =
-        !(unstarted & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
+        !(added & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
     if (effect)
-        takes_effect(j, unstarted, was, tells, notice);
+        takes_effect(j, added, was, tells, message);
     if (skips)
         skip_the_queue(j);
-    bool late = (unstarted & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
-    return (unstarted & KC_WORD_CANCELLED ? MARKED_FIRST : 0) |
-           (effect || late ? MARKED_BELOW : 0) | (unstarted & KC_WORD_FAILED ? MARKED_FAILED : 0) |
+    bool late = (added & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
+    return (added & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect || late ? MARKED_BELOW : 0) |
+           (added & KC_WORD_FAILED ? MARKED_FAILED : 0) |
            (was & KC_WORD_CANCELLED ? MARKED_LATE : 0) |
            (kc_likely(in_time) ? 0 : mark_overdue(j));
 }
@@ -527,13 +527,13 @@ static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
     bool foreign = kc__external_begin_foreign(s);
 
     kc__job_ref(j); /* it may end here: a promise does */
-    int news = mark(j, reason, by);
-    if (news & MARKED_BELOW)
+    int marked = mark(j, reason, by);
+    if (marked & MARKED_BELOW)
         kc__job_walk(j);
     kc__job_unref(j);
     if (foreign)
         kc__external_end(s);
-    return news;
+    return marked;
 }
 
 bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
@@ -557,9 +557,9 @@ void kc_job_drop(kc_job_t *j)
 
 void kc__job_fail(kc_job_t *j, int code, kc_job_t *child)
 {
-    int news = cancel_job(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
+    int marked = cancel_job(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
 
-    if (child && (news & MARKED_FAILED))
+    if (child && (marked & MARKED_FAILED))
         kc__failure_inherit(j, child); /* which j waits for still: so nobody has seen it ended */
 }
 
@@ -604,7 +604,7 @@ void kc__job_shield(kc_job_t *j)
 
 struct late {
     kc_job_t *job;
-    uint64_t unstarted;
+    uint64_t added;
     bool tells;
 };
 
@@ -612,7 +612,7 @@ static void takes_late_effect(void *arg)
 {
     const struct late *late = arg;
 
-    takes_effect(late->job, late->unstarted, 0, late->tells,
+    takes_effect(late->job, late->added, 0, late->tells,
                  false); /* its body runs: it is the caller */
     kc__job_walk(late->job);
 }
@@ -621,11 +621,11 @@ void kc__job_unshield(kc_job_t *j)
 {
     if (--j->shields > 0)
         return;
-    uint64_t was = kc__job_lock(j), word = without_shield(was), unstarted = word & ~was;
-    bool tells = (unstarted & KC_WORD_STOP) && kc__job_signal_terminate(j);
+    uint64_t was = kc__job_lock(j), word = without_shield(was), added = word & ~was;
+    bool tells = (added & KC_WORD_STOP) && kc__job_signal_terminate(j);
     kc__job_unlock_to(j, word);
-    if (unstarted & KC_WORD_HALT)
-        kc__worker_call(takes_late_effect, &(struct late){ j, unstarted, tells });
+    if (added & KC_WORD_HALT)
+        kc__worker_call(takes_late_effect, &(struct late){ j, added, tells });
 }
 
 /* A shield that the body asks for comes too late after a cancel. */

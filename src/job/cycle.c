@@ -189,7 +189,7 @@ static bool waits(const entry_t *e)
     if (e->kind == KC_WAIT_CHILDREN)
         return true; /* as long as there are any */
     uint32_t claim = kc_load_relaxed(&e->co->claim);
-    return claim == KC_CLAIM_FIRM || (claim == KC_CLAIM_OPEN && !is_cancelled(e));
+    return claim == KC_CLAIM_UNCANCELLABLE || (claim == KC_CLAIM_OPEN && !is_cancelled(e));
 }
 
 /* ---- the search ----------------------------------------------------------------------------- */
@@ -324,21 +324,22 @@ static void report(search_t *s, const char *what_then)
 /* e is in the table; w is its wait. True: it is over, with -EDEADLK. */
 static bool look(entry_t *e, kc_wait_t *w)
 {
-    bool firm = kc_load_relaxed(&e->co->claim) == KC_CLAIM_FIRM, found;
+    bool uncancellable = kc_load_relaxed(&e->co->claim) == KC_CLAIM_UNCANCELLABLE, found;
     search_t s;
 
     kc__lock(&table.lock);
     insert(e);
     found = search(&s, e);
-    if (found && !firm)
+    if (found && !uncancellable)
         found = kc__wait_claim(w, -EDEADLK);
     if (found)
-        report(&s, firm ? ", and this wait cannot end" : "; this wait ends with -EDEADLK");
+        report(&s,
+               uncancellable ? ", and this wait cannot end" : "; this wait ends with -EDEADLK");
     kc__unlock(&table.lock);
-    if (found && firm && e->kind != KC_WAIT_JOIN)
+    if (found && uncancellable && e->kind != KC_WAIT_JOIN)
         kc__usage(e->kind == KC_WAIT_ONCE ? "kc_once" : "kc_mutex_lock_nocancel",
                   "a deadlock that it cannot return " KC_RULE("E4"));
-    return found && !firm;
+    return found && !uncancellable;
 }
 
 static bool has_owner(kc_wait_kind_t kind)

@@ -83,7 +83,7 @@ static bool is_one_of(const bodies_t *b, uint64_t owner)
 static bool is_being_woken(const kc_wait_t *w)
 {
     return w->kind == KC_WAIT_PARK ? kc_load_relaxed(&w->co->gate.word) != KC_GATE_PARKED
-                                   : kc_load_relaxed(&w->co->claim) < KC_CLAIM_FIRM;
+                                   : kc_load_relaxed(&w->co->claim) < KC_CLAIM_UNCANCELLABLE;
 }
 
 /* j is about to be woken, or waits for a lock that neither a body of its scheduler has nor this

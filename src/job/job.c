@@ -664,8 +664,8 @@ bool kc__job_count_down_not_last(kc_job_t *j)
     kc__tsan_release(j);
     for (;;) {
         uint64_t count = seen & KC_WORD_COUNT, gone = count == 2 ? KC_WORD_DRAIN : 0;
-        uint64_t word = count == 1 ? seen | KC_WORD_NOTICED : (seen & ~gone) - 1;
-        KC_ASSERT(count > 1 || (count == 1 && !(seen & KC_WORD_NOTICED))); /* R2 */
+        uint64_t word = count == 1 ? seen | KC_WORD_MESSAGED : (seen & ~gone) - 1;
+        KC_ASSERT(count > 1 || (count == 1 && !(seen & KC_WORD_MESSAGED))); /* R2 */
         if (!kc__word_swap(&j->task, &seen, word))
             continue;
         if (is_looked_at(seen, false))
@@ -696,7 +696,7 @@ kcoro_t *kc__job_successor(kc_job_t *j)
     if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
     if (kc_unlikely(kc__job_is_heard(j, seen)))
-        return t->root; /* its last child has gone since kc__job_tells was asked */
+        return t->main_co; /* its last child has gone since kc__job_tells was asked */
     if (!(seen & KC_WORD_WAITERS))
         return successor_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next
@@ -706,10 +706,10 @@ kcoro_t *kc__job_successor(kc_job_t *j)
         return NULL;
     kc_link_t *l = j->waiters;
     if (!l || l->next != l)
-        return t->root; /* where nothing runs that could want the lock */
+        return t->main_co; /* where nothing runs that could want the lock */
     kc_wait_t *w = kc__wait_of(l);
     if (!w->co || w->worker != t->worker || !kc__wait_claim_here(w, 0))
-        return t->root;
+        return t->main_co;
     j->waiters = l->next = NULL; /* it was the only one */
     kc__worker_count(t->worker, KC_COUNT_WAKES);
     if (kc_unlikely(kc__worker_has_mode(t->worker, KC_MODE_TRACE)))

@@ -99,7 +99,7 @@ struct kc_job_ext {
     uint32_t max_running;           /* I  0: no limit                                      */
     uint32_t running;               /* L  children that have started and not ended         */
     kc_queue_t pending;             /* L  children that must wait; task.before is the way back */
-    kc_job_t *next_foreign, *prev_foreign; /* GUEST: see root.c                            */
+    kc_job_t *next_foreign, *prev_foreign; /* FOREIGN: see root.c                            */
     kc_job_t *culprit;           /* L  whose failure is its own, with a reference        */
     char *message;               /* L  what its body has to say about it; NULL: nothing  */
     char name[32];               /* I                                                   */

@@ -136,7 +136,7 @@ static kc_worker_t *thread_of(kc_job_t *j)
     if (place)
         return place;
     /* The main thread's timers ring while it pumps: outside coroutines it may not. */
-    return me && me->sched == s && (me != s->main || t->current != t->root) ? me : s->worker[0];
+    return me && me->sched == s && (me != s->main || t->current != t->main_co) ? me : s->worker[0];
 }
 
 void kc__job_timer_arm(kc_job_timer_t *timer, kc_time_t at)

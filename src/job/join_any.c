@@ -29,7 +29,7 @@
 struct several;
 
 struct standin {
-    kc_wait_t wait; /* in the line of a job */
+    kc_wait_t wait; /* in the wait queue of a job */
     struct several *of;
 };
 
@@ -67,8 +67,8 @@ void kc__join_wakes(kc_wait_t *w)
     several_unref(all);
 }
 
-/* Takes a stand-in out of the line of j. False: it is claimed, as j has ended or is about to. word:
- * what that of j is. */
+/* Takes a stand-in out of the wait queue of j. False: it is claimed, as j has ended or is about to.
+ * word: what that of j is. */
 static bool leave_line(kc_job_t *j, kc_wait_t *w, uint64_t *word)
 {
     *word = kc__job_lock(j);

@@ -57,7 +57,7 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out);
 /* As kc_promise_complete, of any promise. */
 int kc__promise_keep(kc_job_t *j, int rc, void *payload);
 
-/* Something that only another thread may end keeps s from being stuck: one such is over. */
+/* Something that only another thread may end keeps s from being a deadlock: one such is over. */
 void kc__external_end(kc_sched_t *s);
 
 /* A foreign thread is about to bring something to s: true, and then kc__external_end must follow.

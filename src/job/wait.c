@@ -130,7 +130,7 @@ static void check_cleanup(kc_wait_kind_t kind)
 
     while (last->resumer)
         last = last->resumer;
-    if (t->worker && last != t->root)
+    if (t->worker && last != t->main_co)
         kc__usage(kc__wait_call(kind),
                   "a cleanup run by kcoro_destroy may not suspend " KC_RULE("C6"));
 }

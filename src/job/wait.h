@@ -49,7 +49,7 @@ typedef enum {
     KC_WAIT_BROADCAST,
     KC_WAIT_JOIN_ANY,
     KC_WAIT_SUSPEND, /* one of the user's own; object: its waker, see suspend.c */
-    KC_WAIT_STANDIN, /* not of a body: it stands in a line for another wait, see join_any.c */
+    KC_WAIT_STANDIN, /* not of a body: it stands in a queue for another wait, see join_any.c */
     KC_WAIT_KINDS
 } kc_wait_kind_t;
 
@@ -179,7 +179,7 @@ KC_INLINE void kc__wait_init(kc_wait_t *w, kc_thread_t *t, kcoro_t *co, kc_wait_
     else
         kc_store_relaxed(&w->word, 0);
     w->co = co;
-    w->worker = co || t->current == t->root ? t->worker : NULL;
+    w->worker = co || t->current == t->main_co ? t->worker : NULL;
     w->object = object;
     w->kind = kind;
     w->timed_out = -ETIMEDOUT;
@@ -208,7 +208,7 @@ KC_INLINE void kc__wait_begin_uncancellable(kc_wait_t *w, kc_wait_kind_t kind, c
 {
     kc_thread_t *t = kc__thread();
 
-    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, KC_CLAIM_FIRM);
+    kc__wait_init(w, t, kc__task_coroutine(t->current), kind, object, KC_CLAIM_UNCANCELLABLE);
 }
 
 /*
@@ -248,7 +248,7 @@ KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 /* Nobody has claimed it yet, as it looks. */
 KC_INLINE bool kc__wait_open(const kc_wait_t *w)
 {
-    return kc_likely(w->co != NULL) ? kc_load_relaxed(&w->co->claim) >= KC_CLAIM_FIRM
+    return kc_likely(w->co != NULL) ? kc_load_relaxed(&w->co->claim) >= KC_CLAIM_UNCANCELLABLE
                                     : kc_load_relaxed(&w->word) == 0;
 }
 
@@ -258,7 +258,7 @@ KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
     kcoro_t *co = w->co;
     uint32_t seen = co ? kc_load_relaxed(&co->claim) : 0;
 
-    if (kc_likely(co != NULL) ? seen < KC_CLAIM_FIRM ||
+    if (kc_likely(co != NULL) ? seen < KC_CLAIM_UNCANCELLABLE ||
                                     !kc_cas_acq_rel(&co->claim, &seen, KC_CLAIM_TAKEN) /* wait.1 */
                               : !kc_cas_acq_rel(&w->word, &seen, 1))                   /* wait.1 */
         return false;
@@ -271,7 +271,7 @@ KC_INLINE bool kc__wait_claim(kc_wait_t *w, int rc)
  * it is a coroutine's. */
 KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
 {
-    if (kc_load_relaxed(&w->co->claim) < KC_CLAIM_FIRM)
+    if (kc_load_relaxed(&w->co->claim) < KC_CLAIM_UNCANCELLABLE)
         return false;
     kc_store_relaxed(&w->co->claim, KC_CLAIM_TAKEN);
     w->rc = rc;

@@ -39,7 +39,7 @@
 #define KC_WORD_DONE (1ull << 41)           /* terminal, so the count is 0; the next two say how */
 #define KC_WORD_DONE_FAILED (1ull << 42)    /* ...                                               */
 #define KC_WORD_DONE_CANCELLED (1ull << 43) /* ...                                               */
-#define KC_WORD_NOTICED (1ull << 44)  /* a message to the thread of the body is on its way  */
+#define KC_WORD_MESSAGED (1ull << 44) /* a message to the thread of the body is on its way  */
 #define KC_WORD_WAITERS (1ull << 45)  /* somebody joins it, or did                         */
 #define KC_WORD_STARTED (1ull << 46)  /* the body has started at some time                 */
 #define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
@@ -57,14 +57,14 @@
     KC_TASK_STOP /* the body is effectively cancelled: it hears so when it waits */
 
 /* In NO_STACK: what was missing, in bits that are not all 0. */
-KC_INLINE uint64_t kc__word_no_stack(kc_lack_t lack)
+KC_INLINE uint64_t kc__word_no_stack(kc_no_stack_t no_stack)
 {
-    return ((uint64_t)lack + 1) << 50;
+    return ((uint64_t)no_stack + 1) << 50;
 }
 
-KC_INLINE kc_lack_t kc__word_no_stack_of(uint64_t word)
+KC_INLINE kc_no_stack_t kc__word_no_stack_of(uint64_t word)
 {
-    return (kc_lack_t)(((word & KC_WORD_NO_STACK) >> 50) - 1);
+    return (kc_no_stack_t)(((word & KC_WORD_NO_STACK) >> 50) - 1);
 }
 
 /* What the word is when nobody has the lock. */

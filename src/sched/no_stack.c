@@ -115,7 +115,7 @@ static bool is_hopeless(kc_worker_t *w)
     uint64_t turns = turns_of_all(w->sched);
     kc_time_t now = kc__os_now();
 
-    if (t->current != t->root)
+    if (t->current != t->main_co)
         return false;
     if (!is_quiet(w)) {
         w->quiet_turns = NOT_QUIET;

@@ -284,7 +284,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     kc_thread_t *t = kc__thread_make();
     if (!t)
         return -ENOMEM;
-    if (t->current != t->root || t->worker)
+    if (t->current != t->main_co || t->worker)
         return -EPERM;
     if ((opts->flags & KC_SCHED_REPORT_OVERFLOW) && kcoro_report_overflow() != 0)
         return -ENOMEM;
@@ -316,7 +316,7 @@ static bool may_pump(kc_sched_t *s)
     kc_thread_t *t = kc__thread();
 
     kc__sched_check_process(s);
-    return t->worker == s->main && t->current == t->root && !s->pumping;
+    return t->worker == s->main && t->current == t->main_co && !s->pumping;
 }
 
 /* Main begins to pump: it sleeps on its futex, not on its descriptor. */
@@ -622,7 +622,7 @@ int kc_sched_fd(kc_sched_t *s)
     }
     s->fd = rc;
     kc_thread_t *t = kc__thread();
-    if (t->current == t->root && !s->pumping)
+    if (t->current == t->main_co && !s->pumping)
         pump_end(s);
     return s->fd;
 }
@@ -645,7 +645,7 @@ int kc_sched_destroy(kc_sched_t *s)
     kc__sched_check("kc_sched_destroy", s);
     kc__sched_check_process(s);
     kc_thread_t *t = kc__thread();
-    if (t->worker && t->worker->sched == s && (t->current != t->root || s->pumping))
+    if (t->worker && t->worker->sched == s && (t->current != t->main_co || s->pumping))
         return -EDEADLK;
     if (!may_pump(s))
         return -EPERM;

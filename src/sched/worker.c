@@ -356,7 +356,7 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co, uint64_t every)
         kc__worker_runs(t->worker, run);
     else
         count_stay(t->worker);
-    return run ? entry_of(run) : t->root;
+    return run ? entry_of(run) : t->main_co;
 }
 
 KC_INLINE int leave(kc_thread_t *t, kcoro_t *co)
@@ -552,10 +552,10 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
         to = kc__task_hooks.successor(task);
     if (!to)
         to = next(w, UNSTARTED_EVERY);
-    else if (to == t->root)
+    else if (to == t->main_co)
         to = NULL;
     kc__worker_runs(w, to);
-    to = to ? entry_of(to) : t->root;
+    to = to ? entry_of(to) : t->main_co;
     if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TOOLS))) {
         kc__tsan_release(task); /* all that it did, for whoever hears of its end */
         kc__coro_switch_last(t, me, to, reap, task);
@@ -576,15 +576,15 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
     kc_store_relaxed(&co->state, KCORO_READY);
     kcoro_t *run = next(t->worker, UNSTARTED_EVERY);
     kc__worker_runs(t->worker, run);
-    kc__coro_switch_then(t, co, run ? entry_of(run) : t->root, post, co);
+    kc__coro_switch_then(t, co, run ? entry_of(run) : t->main_co, post, co);
 }
 
 /* ---- the thread's own stack ---------------------------------------------------------------- */
 
 static void go(kc_thread_t *t, kcoro_t *to)
 {
-    kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
-    kc__coro_switch(t, t->root, to);
+    kc_store_relaxed(&t->main_co->state, KC_CORO_CALLING);
+    kc__coro_switch(t, t->main_co, to);
 }
 
 static void enter(kcoro_t *co)
@@ -607,12 +607,12 @@ void kc__worker_call(void (*fn)(void *arg), void *arg)
     kc_thread_t *t = kc__thread();
     kcoro_t *me = t->current;
 
-    if (!t->worker || me == t->root || !kc__task_coroutine(me)) {
+    if (!t->worker || me == t->main_co || !kc__task_coroutine(me)) {
         fn(arg);
         return;
     }
     t->worker->call = (struct kc_call){ fn, arg, me };
-    kc__coro_switch(t, me, t->root);
+    kc__coro_switch(t, me, t->main_co);
 }
 
 bool kc__worker_is_between(void)

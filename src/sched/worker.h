@@ -78,7 +78,7 @@ KC_INLINE bool kc__worker_on_own_stack(void)
 {
     const kc_thread_t *t = kc__thread();
 
-    return t->current == t->root;
+    return t->current == t->main_co;
 }
 
 /* On its own stack: reads the messages that were put off until then; takes the timers that are due.

@@ -46,7 +46,7 @@ uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co)
     uint64_t self = (uintptr_t)co;
 
     if (!co)
-        self = t->current != t->root ? (uintptr_t)t->current : (uintptr_t)kc__thread_mark();
+        self = t->current != t->main_co ? (uintptr_t)t->current : (uintptr_t)kc__thread_mark();
     KC_ASSERT((self & KC_OWNER_BITS) == 0);
     return self;
 }

@@ -152,12 +152,12 @@ static void say_body(struct line *line, kc_job_t *j)
 }
 
 /* Under its lock: j was to start, and there was no stack. */
-static void say_lack(struct line *line, kc_job_t *j, uint64_t word)
+static void say_no_stack(struct line *line, kc_job_t *j, uint64_t word)
 {
     static const char *const of_what[KC_LACKS] = {
-        [KC_LACK_MEMORY] = "memory",
-        [KC_LACK_MAPPINGS] = "mappings (vm.max_map_count)",
-        [KC_LACK_ADDRESSES] = "address space (RLIMIT_AS)",
+        [KC_NO_STACK_MEMORY] = "memory",
+        [KC_NO_STACK_MAPPINGS] = "mappings (vm.max_map_count)",
+        [KC_NO_STACK_ADDRESSES] = "address space (RLIMIT_AS)",
     };
     const kc_job_ext_t *ext = kc__job_ext_of(j);
     size_t size = ext && ext->stack ? ext->stack : kc__job_sched(j)->stack_size;
@@ -180,7 +180,7 @@ static uint64_t say_doing(struct line *line, kc_job_t *j, uint64_t word)
     if (word & KC_WORD_BODY)
         say_body(line, j);
     else if (word & KC_WORD_NO_STACK)
-        say_lack(line, j, word);
+        say_no_stack(line, j, word);
     else
         kc__text_add(&line->tail, word & KC_WORD_STARTED ? ", has returned" : ", not started");
     return (word & KC_WORD_BODY) || !(word & KC_WORD_STARTED);

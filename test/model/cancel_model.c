@@ -437,7 +437,7 @@ static void check_own(void)
     enters(0);
     read_inbox();
     model_assert(s.stopped && s.sent == s.told);
-    model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_NOTICED | KC_WORD_LOCK)) == 1);
+    model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_MESSAGED | KC_WORD_LOCK)) == 1);
 }
 
 /* If it has started before it was told, its thread has a notice; that it yielded is told there. */
@@ -449,7 +449,7 @@ static void check_mine(void)
     model_assert(s.sent == s.started);
     enters(1);
     read_inbox();
-    model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_NOTICED | KC_WORD_LOCK)) == 1);
+    model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_MESSAGED | KC_WORD_LOCK)) == 1);
 }
 
 /* The second is gone, in one way; the first if it was the one to end at once. The parent counts its
@@ -511,7 +511,7 @@ static void check_shield(void)
     model_assert(!(j->task.word & KC_WORD_SHIELDED) && j->reason == REASON);
     enters(1);
     read_inbox();
-    model_assert((j->task.word & (KC_WORD_COUNT | KC_WORD_NOTICED)) == 2);
+    model_assert((j->task.word & (KC_WORD_COUNT | KC_WORD_MESSAGED)) == 2);
 }
 
 static void check_fail(void)

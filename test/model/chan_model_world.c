@@ -224,7 +224,7 @@ static kcoro_t outside; /* what stands for the stack of a plain thread */
 
 static void enters(int i)
 {
-    s.thread[i].current = s.thread[i].root = &outside;
+    s.thread[i].current = s.thread[i].main_co = &outside;
     kc__thread_self = &s.thread[i];
 }
 

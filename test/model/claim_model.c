@@ -560,7 +560,7 @@ static void reset(void)
         kc__mpsc_init(&worker[i].inbox);
         s.thread[i].serial = (uint32_t)i + 1;
         s.thread[i].worker = &worker[i];
-        s.thread[i].current = s.thread[i].root = &s.root[i];
+        s.thread[i].current = s.thread[i].main_co = &s.root[i];
     }
     s.co.block.flags = KC_CORO_TASK;
     s.co.task = &s.job.task;

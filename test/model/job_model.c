@@ -71,7 +71,7 @@ static void leaves(kc_job_t *j, int i)
 {
     model_write(&s.data[i], 1);
     kcoro_t *next = kc__job_successor(j);
-    model_assert(!next || next == kc__thread()->root);
+    model_assert(!next || next == kc__thread()->main_co);
     kc__job_body_gone(j);
 }
 
@@ -90,18 +90,18 @@ static void body_fails_and_leaves(int i)
     kc_thread_t *t = kc__thread();
 
     model_write(&s.data[i], 1);
-    kcoro_t *next = kc__job_tells(j) ? t->root : kc__job_successor(j);
-    t->current = leaves_without_a_look ? w->co : next ? next : t->root;
+    kcoro_t *next = kc__job_tells(j) ? t->main_co : kc__job_successor(j);
+    t->current = leaves_without_a_look ? w->co : next ? next : t->main_co;
     kc__job_body_gone(j);
     if (t->current != w->co) {
-        t->current = t->root;
+        t->current = t->main_co;
         if (s.put_off)
             kc__job_end_now(s.put_off);
         kc__wait_commit(w, KC_FOREVER);
     }
     sees_the_end(j, 2);
     model_assert(kc__job_result(j) == CODE);
-    t->current = t->root;
+    t->current = t->main_co;
     kc__job_unref(j);
 }
 

@@ -437,7 +437,7 @@ static void reset(void)
         kc__mpsc_init(&worker[i].inbox);
         s.thread[i].serial = (uint32_t)i + 1;
         s.thread[i].worker = &worker[i];
-        s.thread[i].current = s.thread[i].root = &s.co[i];
+        s.thread[i].current = s.thread[i].main_co = &s.co[i];
         kc_store_relaxed(&s.co[i].state, KCORO_RUNNING);
         model_name(&s.data[i], "data");
     }

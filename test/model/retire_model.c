@@ -112,7 +112,7 @@ int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 }
 
 /* coro_end has just written to the block. */
-const char *kc__stack_error(int rc, size_t size, kc_lack_t *lack)
+const char *kc__stack_error(int rc, size_t size, kc_no_stack_t *lack)
 {
     (void)rc, (void)size, (void)lack;
     return "";
@@ -270,7 +270,7 @@ static void hook_run(kcoro_t *me)
     kc_thread_t *t = kc__thread();
 
     body(NULL);
-    kc__coro_switch_last(t, me, t->root, reap, me);
+    kc__coro_switch_last(t, me, t->main_co, reap, me);
 }
 
 const struct kc_coro_hooks kc__coro_hooks = { .run = hook_run,
@@ -336,8 +336,8 @@ static void runs_task(int arg)
 {
     (void)arg;
     kc_thread_t *t = kc__thread();
-    kc_store_relaxed(&t->root->state, KC_CORO_CALLING);
-    kc__coro_switch(t, t->root, s.co);
+    kc_store_relaxed(&t->main_co->state, KC_CORO_CALLING);
+    kc__coro_switch(t, t->main_co, s.co);
 }
 
 /* ---- the models ---------------------------------------------------------------------------- */
@@ -348,7 +348,7 @@ static void reset(void)
     for (int i = 0; i < THREADS; i++) {
         enters(i);
         s.thread[i].serial = (uint32_t)i + 1;
-        kc__coro_root(&s.thread[i], &s.block[1 + i].block);
+        kc__coro_make_main(&s.thread[i], &s.block[1 + i].block);
     }
     model_name(&s.block[0].sp, "saved sp");
     model_name(&s.block[0].state, "state");

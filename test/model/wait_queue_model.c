@@ -367,7 +367,7 @@ static void reset(void)
     for (int i = 0; i < THREADS; i++) {
         s.thread[i].serial = (uint32_t)i + 1;
         s.thread[i].current = &s.co[i];
-        s.thread[i].root = &s.root;
+        s.thread[i].main_co = &s.root;
     }
     s.users = 2;
     s.latch = (kc_latch_t)KC_LATCH_INIT(2);

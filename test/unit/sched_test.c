@@ -669,7 +669,7 @@ static long root_visits;
 
 static int notes_root_visits(void *arg)
 {
-    kcoro_t *root = kc__thread()->root;
+    kcoro_t *root = kc__thread()->main_co;
 
     (void)arg;
     for (int i = 0; i < 1000; i++) {
