@@ -11,7 +11,11 @@
  *          newest. A cancel that turns the ring meanwhile may send it round once more; the number
  *          of steps is limited.
  *
- * SHAPE    one level for each job of the path, in memory that grows: depth costs no stack.
+ *          Whether a child is a leaf is asked once: a job whose children come and go would else be
+ *          no leaf when the leaves are visited, and one when the others are, and be left out.
+ *
+ * SHAPE    one level for each job of the path, in memory that grows: depth costs no stack. Each has
+ *          a list of those children that are to be entered when its leaves have been visited.
  *
  * WHY NOT  Holding them by their counts, as leases do: then a dump changes what happens, and when.
  */
@@ -31,6 +35,8 @@ struct level {
     kc_job_t *job;
     kc_job_t *batch[BATCH]; /* with a reference each */
     unsigned count, at;
+    kc_job_t **parents; /* those of them that have children, with a reference each */
+    size_t parents_count, parents_at, parents_room;
 };
 
 struct walk {
@@ -85,29 +91,71 @@ static bool is_leaf(kc_job_t *j)
     return leaf;
 }
 
+/* Notes a child that is to be entered later. -ENOMEM: it is not. */
+static int note_parent(struct level *l, kc_job_t *j)
+{
+    if (l->parents_count == l->parents_room) {
+        size_t room = l->parents_room ? l->parents_room * 2 : 8;
+        kc_job_t **more = kc__alloc(room * sizeof *more);
+        if (!more)
+            return -ENOMEM;
+        if (l->parents_count)
+            memcpy(more, l->parents, l->parents_count * sizeof *more);
+        kc__free(l->parents);
+        l->parents = more;
+        l->parents_room = room;
+    }
+    kc__job_ref(j);
+    l->parents[l->parents_count++] = j;
+    return 0;
+}
+
+/* Room for one level more. */
+static int make_room(struct walk *walk)
+{
+    size_t room = walk->room ? walk->room * 2 : 8;
+
+    if (walk->depth < walk->room)
+        return 0;
+    struct level *more = kc__alloc(room * sizeof *more);
+    if (!more)
+        return -ENOMEM;
+    if (walk->depth)
+        memcpy(more, walk->level, walk->depth * sizeof *more);
+    kc__free(walk->level);
+    walk->level = more;
+    walk->room = room;
+    return 0;
+}
+
 /* Goes down to j: visits its leaves. */
 static int enter(struct walk *walk, kc_job_t *j)
 {
-    if (walk->depth == walk->room) {
-        size_t room = walk->room ? walk->room * 2 : 8;
-        struct level *more = kc__alloc(room * sizeof *more);
-        if (!more)
-            return -ENOMEM;
-        if (walk->depth)
-            memcpy(more, walk->level, walk->depth * sizeof *more);
-        kc__free(walk->level);
-        walk->level = more;
-        walk->room = room;
-    }
+    int rc = make_room(walk);
+
+    if (rc != 0)
+        return rc;
     struct level *l = &walk->level[walk->depth++];
-    l->job = j;
-    l->count = l->at = 0;
-    for (kc_job_t *child; (child = next_child(walk, l)) != NULL;)
+    *l = (struct level){ .job = j };
+    for (kc_job_t *child; (child = next_child(walk, l)) != NULL;) {
         if (is_leaf(child))
             walk->visitor->job(child, (unsigned)walk->depth - 1, true, walk->arg);
+        else if (note_parent(l, child) != 0)
+            rc = -ENOMEM;
+    }
     if (walk->visitor->leaves_end)
         walk->visitor->leaves_end(walk->arg);
-    return 0;
+    return rc;
+}
+
+/* All below the job of the last level have been visited. */
+static void leave(struct walk *walk)
+{
+    struct level *l = &walk->level[--walk->depth];
+
+    for (size_t i = 0; i < l->parents_count; i++)
+        kc__job_unref(l->parents[i]);
+    kc__free(l->parents);
 }
 
 static int walk_below(struct walk *walk, kc_job_t *root)
@@ -116,14 +164,14 @@ static int walk_below(struct walk *walk, kc_job_t *root)
 
     while (walk->depth > 0) {
         struct level *l = &walk->level[walk->depth - 1];
-        kc_job_t *child = next_child(walk, l);
-        if (!child) {
-            walk->depth--;
-        } else if (!is_leaf(child)) {
-            walk->visitor->job(child, (unsigned)walk->depth - 1, false, walk->arg);
-            int failed = enter(walk, child);
-            rc = failed ? failed : rc;
+        if (l->parents_at == l->parents_count) {
+            leave(walk);
+            continue;
         }
+        kc_job_t *child = l->parents[l->parents_at++];
+        walk->visitor->job(child, (unsigned)walk->depth - 1, false, walk->arg);
+        int failed = enter(walk, child);
+        rc = failed ? failed : rc;
     }
     return rc;
 }
