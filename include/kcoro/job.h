@@ -115,7 +115,7 @@ KC_API KC_WARN_UNUSED int kc_launch(kc_fn_t fn, void *arg);
  * affinity must mean its thread: KC_WORKER (0, the default) does, whatever thread that is, the main
  * one too; so do KC_HERE and the thread's own KC_MAIN or KC_WORKER_AT(i). It starts later, on that
  * thread, if max_running of its scope is reached or there is no stack, and never if it is cancelled
- * before.
+ * before. With KC_JOB_MIGRATE and KC_WORKER it may be moved once it has suspended.
  *
  * Context: anywhere; outside jobs with a parent, or with a scheduler: then it is nobody's child.
  * Suspends: with KC_JOB_NOW, until the child suspends or ends; one of some hundreds also until all

@@ -160,7 +160,7 @@ int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
 static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
 {
     struct kc_job_options options = kc__options_of(o);
-    kc_job_t *j = kc__job_new(s, o->flags | kind, kc__options_any(&options));
+    kc_job_t *j = kc__job_new(s, kc__launch_flags(o) | kind, kc__options_any(&options));
 
     if (!j)
         return -ENOMEM;

@@ -155,7 +155,7 @@ static int prepare(kc_job_t *j, kc_sched_t *s, const kc_launch_opts_t *o)
 static kc_job_t *make_one(kc_sched_t *s, const kc_call_t *call, uint32_t flags, struct one *one)
 {
     const kc_launch_opts_t *o = call->opts;
-    kc_job_t *j = kc__job_new(s, o ? flags | o->flags : flags, true);
+    kc_job_t *j = kc__job_new(s, o ? flags | kc__launch_flags(o) : flags, true);
 
     if (!j)
         return NULL;

@@ -113,6 +113,67 @@ static void two_meet(bool timed)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
+struct starter {
+    kc_affinity_t affinity;
+    kc_sem_t wake;
+    KC_ATOMIC(kc_job_t *) child;
+    int before, after; /* where the child ran */
+};
+
+static int waits_for_another_worker(void *arg)
+{
+    struct starter *s = arg;
+
+    s->before = kc_worker_index();
+    CHECK_EQ(kc_sem_acquire(&s->wake), 0);
+    s->after = kc_worker_index();
+    return 0;
+}
+
+static int starts_it_now(void *arg)
+{
+    struct starter *s = arg;
+    kc_launch_opts_t opts = { .flags = KC_JOB_NOW | KC_JOB_MIGRATE, .affinity = s->affinity };
+
+    kc_job_t *child = NULL;
+
+    CHECK_EQ(kc_launch_job(waits_for_another_worker, s, &opts, &child), 0);
+    kc_store_release(&s->child, child);
+    CHECK_EQ(kc_job_join(child), 0);
+    kc_job_release(child);
+    return 0;
+}
+
+static int wakes_it(void *arg)
+{
+    struct starter *s = arg;
+
+    UNTIL(kc_load_acquire(&s->child) && kc_load_relaxed(&s->child->task.kind) == KC_WAIT_SEM);
+    kc_sem_release(&s->wake, 1);
+    return 0;
+}
+
+/* On which worker it goes on that was started NOW on worker 0 and is woken by worker 1. */
+static int after_a_start_now(kc_affinity_t affinity)
+{
+    kc_sched_t *s = two_workers();
+    struct starter st = { .affinity = affinity, .wake = KC_SEM_INIT(0) };
+
+    kc_job_t *a = launch_on(s, starts_it_now, &st, KC_WORKER_AT(0), 0);
+    kc_job_t *b = launch_on(s, wakes_it, &st, KC_WORKER_AT(1), 0);
+    has_ended(a);
+    has_ended(b);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+    CHECK_EQ(st.before, 0);
+    return st.after;
+}
+
+TEST(a_job_that_migrates_and_starts_now_starts_on_the_callers_thread_only)
+{
+    CHECK_EQ(after_a_start_now(KC_WORKER), 1);
+    CHECK_EQ(after_a_start_now(KC_HERE), 0);
+}
+
 TEST(two_who_wake_each_other_and_migrate_meet_on_one_worker)
 {
     two_meet(false);
