@@ -17,6 +17,14 @@
  *                                                         payload
  *          word.3  seen    load_acquire   word.1, word.2  the same, for who only looks
  *
+ * RULES    kc__word_is_legal, which every change passes in debug builds:
+ *          R1 DONE: the count is 0, and one of three outcomes is said, for good.
+ *          R2 a body, one that drains, a message on its way: they are in the count.
+ *          R3 a body has STARTED; only a body drains.
+ *          R4 what is effectively cancelled (STOP) was CANCELLED.
+ *          R5 BELOW says more of a failure. R6 FORSAKEN says more of FORBID.
+ *          SHUT and LATE outlive WALKED: a child is told again when there is more to be told.
+ *
  * WHY NOT  Counting without a look at the lock: then it takes a second locked operation to unlock,
  *          and each job is locked four times in its life.
  */
@@ -67,6 +75,22 @@ KC_INLINE kc_no_stack_t kc__word_no_stack_of(uint64_t word)
     return (kc_no_stack_t)(((word & KC_WORD_NO_STACK) >> 50) - 1);
 }
 
+/* What may be together: R1 to R6. Each change of the word is checked in debug builds. */
+KC_INLINE bool kc__word_is_legal(uint64_t word)
+{
+    bool counts = word & KC_WORD_COUNT, done = word & KC_WORD_DONE;
+    uint64_t how = word & (KC_WORD_DONE_FAILED | KC_WORD_DONE_CANCELLED);
+    uint64_t busy = word & (KC_WORD_BODY | KC_WORD_DRAIN | KC_WORD_MESSAGED);
+
+    return (!done || !counts) && (done || !how) && (how & (how - 1)) == 0 && /* R1 */
+           (!busy || counts) &&                                              /* R2 */
+           (!(word & KC_WORD_BODY) || (word & KC_WORD_STARTED)) &&           /* R3 */
+           (!(word & KC_WORD_DRAIN) || (word & KC_WORD_BODY)) &&             /* R3 */
+           (!(word & KC_WORD_STOP) || (word & KC_WORD_CANCELLED)) &&         /* R4 */
+           (!(word & KC_WORD_BELOW) || (word & KC_WORD_FAILED)) &&           /* R5 */
+           (!(word & KC_WORD_FORSAKEN) || (word & KC_WORD_FORBID));          /* R6 */
+}
+
 /* What the word is when nobody has the lock. */
 KC_COLD uint64_t kc__word_wait(kc_task_t *task);
 
@@ -81,6 +105,7 @@ KC_INLINE uint64_t kc__word_seen(kc_task_t *task)
 /* The word becomes another one. False: it is not what was seen any more; *seen is, see above. */
 KC_INLINE bool kc__word_swap(kc_task_t *task, uint64_t *seen, uint64_t word)
 {
+    KC_CHECK(kc__word_is_legal(word));
     if (kc_likely(kc_cas_acq_rel(&task->word, seen, word))) /* word.1 */
         return true;
     if (*seen & KC_WORD_LOCK)
@@ -108,6 +133,7 @@ KC_INLINE uint64_t kc__word_lock(kc_task_t *task)
 /* Gives it back. word: what it is then, without the lock. */
 KC_INLINE void kc__word_unlock(kc_task_t *task, uint64_t word)
 {
+    KC_CHECK(!(word & KC_WORD_LOCK) && kc__word_is_legal(word));
     kc_store_release(&task->word, word); /* word.2 */
 }
 
