@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kcoro/base.h - what every public header needs: linkage and attributes.
+ *
+ * In src: base/version.c.
  */
 #ifndef KCORO_BASE_H
 #define KCORO_BASE_H

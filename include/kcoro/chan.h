@@ -17,6 +17,8 @@
  * last release is recognised, and aborts with one line, until a new channel gets its memory: not
  * before the thread that released it has made 30 more objects, or has ended; with KCORO_DEBUG=1
  * never. From then on it is taken for the new one.
+ *
+ * In src: sync/select.c.
  */
 #ifndef KCORO_CHAN_H
 #define KCORO_CHAN_H

@@ -21,6 +21,10 @@
  * The current job is the one of the innermost open scope around the caller, else the coroutine's
  * own. Handles are reference counted; giving one up cancels nobody (kc_job_drop does). NULL where a
  * handle is needed: -EINVAL from every call that returns an int, else bad use.
+ *
+ * In src: job/launch.c, job/scope.c, job/join.c, job/join_any.c, job/oneshot.c, job/cancel.c,
+ * job/job_info.c, job/body.c, job/failure.c, job/payload.c, job/locals.c, job/suspend.c,
+ * job/job_signal.c.
  */
 #ifndef KCORO_JOB_H
 #define KCORO_JOB_H

@@ -25,6 +25,8 @@
  * or pumps, and the end of a body) prints one line and aborts; so does kc_run. Locks that nobody
  * else has may be used until then. Once all schedulers are destroyed, a child may make its own. The
  * library installs no fork handlers; it has the kernel wipe a page in the child (Linux 4.14 on).
+ *
+ * In src: job/root.c, job/wait.c.
  */
 #ifndef KCORO_SCHED_H
 #define KCORO_SCHED_H

@@ -33,6 +33,8 @@
  * runs on the thread's own stack and there is no current job, so a launch in it needs .parent or
  * .sched. What a handler cancels is marked at once, and its own handlers are called when the first
  * one has returned: handlers that cancel do not nest, however many there are.
+ *
+ * In src: signal/slot.c.
  */
 #ifndef KCORO_SIGNAL_H
 #define KCORO_SIGNAL_H

@@ -34,6 +34,8 @@
  *
  * The owner of a lock is the coroutine, or the plain thread. In a coroutine inside a job's body (a
  * generator) it is the body. NULL: -EINVAL, or where nothing can be returned bad use.
+ *
+ * In src: sync/mutex.c, sync/rwlock.c.
  */
 #ifndef KCORO_SYNC_H
 #define KCORO_SYNC_H

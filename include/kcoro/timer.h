@@ -9,6 +9,8 @@
  * A token that is used after kc_token_release or kc_token_detach is recognised, and aborts with one
  * line, until a new one gets its memory: not before the timed task is over and the thread that saw
  * to that has made 30 more objects, or has ended; with KCORO_DEBUG=1 never.
+ *
+ * In src: sched/token.c, job/wait.c.
  */
 #ifndef KCORO_TIMER_H
 #define KCORO_TIMER_H

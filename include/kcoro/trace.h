@@ -6,6 +6,8 @@
  *     ...
  *     kc_trace_stop(s);
  *     kc_dump(s, stderr);                         // who waits for what, now
+ *
+ * In src: top/metrics.c, top/dump.c.
  */
 #ifndef KCORO_TRACE_H
 #define KCORO_TRACE_H
