@@ -177,7 +177,7 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
     if (by == KC_BY_GRACE || by == KC_BY_OWN_GRACE)
         return overdue(j, word, by);
     if (by == KC_BY_CHILD && (word & KC_WORD_FORBID)) /* its body goes on */
-        return word | KC_WORD_FORSAKEN | (held(word) ? 0 : KC_WORD_HALT);
+        return word | KC_WORD_CHILD_FAILED | (held(word) ? 0 : KC_WORD_HALT);
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
         return word; /* it is kept */
     if (!may_cancel(j, word, by))
@@ -326,7 +326,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     if (added & KC_WORD_CANCELLED)
         tell_cancel(s, j, reason, by, at);
     bool in_time =
-        !(added & (KC_WORD_CANCELLED | KC_WORD_FORSAKEN)) || grace_begins(j, was, reason, by);
+        !(added & (KC_WORD_CANCELLED | KC_WORD_CHILD_FAILED)) || grace_begins(j, was, reason, by);
     if (effect)
         takes_effect(j, added, was, tells, message);
     if (skips)
@@ -588,9 +588,9 @@ static uint64_t with_shield(uint64_t word)
 
 static uint64_t without_shield(uint64_t word)
 {
-    return (word & ~KC_WORD_SHIELDED) | (word & KC_WORD_CANCELLED  ? KC_WORD_STOP | KC_WORD_HALT
-                                         : word & KC_WORD_FORSAKEN ? KC_WORD_HALT
-                                                                   : 0);
+    return (word & ~KC_WORD_SHIELDED) | (word & KC_WORD_CANCELLED ? KC_WORD_STOP | KC_WORD_HALT
+                                         : word & KC_WORD_CHILD_FAILED ? KC_WORD_HALT
+                                                                       : 0);
 }
 
 void kc__job_shield(kc_job_t *j)

@@ -52,7 +52,7 @@
 #define KC_WORD_STARTED (1ull << 46)  /* the body has started at some time                 */
 #define KC_WORD_TIMED (1ull << 47)    /* its reason is a timeout, not a failure that says so     */
 #define KC_WORD_FAILED (1ull << 48)   /* code is not 0                                          */
-#define KC_WORD_FORSAKEN (1ull << 49) /* FORBID, and a child has failed: no more children        */
+#define KC_WORD_CHILD_FAILED (1ull << 49) /* FORBID, and a child has failed: no more of them */
 #define KC_WORD_NO_STACK                                                                          \
     (3ull << 50) /* not started, as there was no stack: see kc__word_no_stack    */
 #define KC_WORD_SHUT (1ull << 52)   /* WALKED, and told so as the scheduler of its parent ends */

@@ -301,7 +301,7 @@ static void fill_in(kc_call_t *call, kc_job_t *job)
 
 /* ---- in a scope ----------------------------------------------------------------------------- */
 
-struct wish {
+struct options {
     rule_t rule;
     kc_sigset_t bits;
     uint32_t max_running;
@@ -320,7 +320,7 @@ static bool in_time(const struct gather *g, size_t which)
 }
 
 /* Runs all and fills their results in. */
-static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, struct found *found)
+static int run_all(kc_call_t *calls, size_t n, const struct options *options, struct found *found)
 {
     kc_scope_t scope;
     struct gather *g = gather_new(calls, n, 0);
@@ -328,9 +328,9 @@ static int run_all(kc_call_t *calls, size_t n, const struct wish *wish, struct f
     if (!g)
         return -ENOMEM;
     KC_CLEANUP(gather_free, g); /* below the scope: unwound after it */
-    g->rule = wish->rule;
-    g->bits = wish->bits;
-    kc_scope_opts_t opts = { .flags = KC_JOB_SUPERVISOR, .max_running = wish->max_running };
+    g->rule = options->rule;
+    g->bits = options->bits;
+    kc_scope_opts_t opts = { .flags = KC_JOB_SUPERVISOR, .max_running = options->max_running };
     int rc = kc_scope_begin(&scope, &opts);
     if (rc != 0)
         return rc;
@@ -359,19 +359,19 @@ static int first_not_0(const kc_call_t *calls, size_t n)
 }
 
 /* If the caller is cancelled, it is told so here, or unwound. */
-static int all(kc_call_t *calls, size_t n, const struct wish *wish)
+static int all(kc_call_t *calls, size_t n, const struct options *options)
 {
     struct found found;
 
     int rc = check(calls, n);
     if (rc != 0 || n == 0)
         return rc;
-    rc = run_all(calls, n, wish, &found);
+    rc = run_all(calls, n, options, &found);
     if (rc != 0)
         return rc;
     int other = first_not_0(calls, n);
     /* Those that were stopped because the first had ended well are no failures. */
-    bool stopped = (wish->bits & KC_SIG_TERMINATE) && found.failed == 0 && found.ok > 0;
+    bool stopped = (options->bits & KC_SIG_TERMINATE) && found.failed == 0 && found.ok > 0;
     if (other == 0 || (stopped && found.ok_in_time))
         return 0;
     rc = kc_check();
@@ -382,17 +382,17 @@ static int all(kc_call_t *calls, size_t n, const struct wish *wish)
 
 int kc_all(kc_call_t *calls, size_t n, kc_sigset_t after_first)
 {
-    return all(calls, n, &(struct wish){ .rule = TELL_ON_FIRST, .bits = after_first });
+    return all(calls, n, &(struct options){ .rule = TELL_ON_FIRST, .bits = after_first });
 }
 
 int kc_all_fail_fast(kc_call_t *calls, size_t n)
 {
-    return all(calls, n, &(struct wish){ .rule = STOP_ON_FAILURE });
+    return all(calls, n, &(struct options){ .rule = STOP_ON_FAILURE });
 }
 
 int kc_all_window(kc_call_t *calls, size_t n, uint32_t max_running)
 {
-    return all(calls, n, &(struct wish){ .rule = TELL_ON_FIRST, .max_running = max_running });
+    return all(calls, n, &(struct options){ .rule = TELL_ON_FIRST, .max_running = max_running });
 }
 
 static int one_of(kc_call_t *calls, size_t n, rule_t rule, size_t *winner)
@@ -402,7 +402,7 @@ static int one_of(kc_call_t *calls, size_t n, rule_t rule, size_t *winner)
 
     int rc = n == 0 ? -EINVAL : check(calls, n);
     if (rc == 0)
-        rc = run_all(calls, n, &(struct wish){ .rule = rule }, &found);
+        rc = run_all(calls, n, &(struct options){ .rule = rule }, &found);
     if (rc == 0 && !(race ? found.first_in_time : found.ok_in_time))
         rc = kc_check();
     if (rc != 0)

@@ -28,7 +28,7 @@
  *          R3  A run that has begun is named by its visit until it has ended. A waiter waits for
  *              runs that began before it; so new ones cannot keep it.
  *          R4  A handler that clears or unbinds its own slot while other threads run handlers of
- *              it waits for them, but not for those that began to wait earlier: so no circle.
+ *              it waits for them, but not for those that began to wait earlier: so no cycle.
  *          R5  pending or late is not 0 exactly while the signal is in a queue.
  *
  * WHY NOT  A list of slots that is never unlinked: records as old as the signal are what the

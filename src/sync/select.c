@@ -35,7 +35,7 @@
  *          tries, unless others come between, and these have done something or are new.
  *
  * WHY NOT  Lock all channels at once if it may wait: they have to be sorted, and all are held while
- *          one is looked at. Try again in the order of addresses, which no circle can have: sorted
+ *          one is looked at. Try again in the order of addresses, which no cycle can have: sorted
  *          as well. Try again after a random pause: there is no bound.
  *          A version of each channel, looked at twice, instead of all locks: it is written for each
  *          item, and who looks at channels that are busy might look for ever.

@@ -58,9 +58,9 @@ void kc_metrics(kc_sched_t *s, kc_metrics_t *out)
     out->steals = sum(s, KC_COUNT_STEALS);
     out->parks = sum(s, KC_COUNT_PARKS);
     out->timers_fired = sum(s, KC_COUNT_TIMERS);
-    uint64_t buried = sum(s, KC_COUNT_REAPED);
+    uint64_t reaped = sum(s, KC_COUNT_REAPED);
     out->spawns = sum(s, KC_COUNT_SPAWNS);
-    out->stacks_in_use = difference(out->spawns, buried);
+    out->stacks_in_use = difference(out->spawns, reaped);
     kc_stack_stats_t stacks = kc__stack_stats();
     out->stacks_pooled = stacks.warm + stacks.cold;
     out->stacks_made = stacks.made;

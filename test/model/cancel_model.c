@@ -248,8 +248,8 @@ static void cancels_those_at_rest(int job)
 
     kc__job_cancel(&s.job[job], REASON, KC_BY_USER);
     for (int i = PARENT; i <= SECOND; i++)
-        model_assert(s.buried[i - PARENT] || is_marked(&s.job[i]));
-    if (!s.buried[SECOND - PARENT]) {
+        model_assert(s.reaped[i - PARENT] || is_marked(&s.job[i]));
+    if (!s.reaped[SECOND - PARENT]) {
         read_inbox();
         kc__job_count_down(j, KC_WORD_BODY);
         read_until_done(j);
@@ -457,12 +457,12 @@ static void check_mine(void)
 static void check_rest(void)
 {
     const kc_job_t *parent = &s.job[PARENT];
-    bool left = !s.buried[CHILD - PARENT];
+    bool left = !s.reaped[CHILD - PARENT];
 
     model_assert((parent->task.word & (KC_WORD_COUNT | KC_WORD_LOCK)) == 1u + left);
     model_assert(parent->children == (left ? &s.job[CHILD] : NULL));
     model_assert(s.freed[SECOND] == 1 && s.freed[CHILD] == !left && s.sent == s.told);
-    model_assert(s.buried[1] + s.buried[2] <= 1 && s.woken[0] == s.claimed[0]);
+    model_assert(s.reaped[1] + s.reaped[2] <= 1 && s.woken[0] == s.claimed[0]);
 }
 
 static void check_both(void)

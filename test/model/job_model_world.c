@@ -70,7 +70,7 @@ static struct {
     /* Bookkeeping outside the model: changes together with the atomic operation just before. */
     int made, freed[JOBS];
     int claimed[WAITS], woken[WAITS];
-    int buried[THREADS];   /* coroutines that were ended where they were */
+    int reaped[THREADS];   /* coroutines that were ended where they were */
     int sent, told;        /* notices */
     int terminated[JOBS];  /* effects of a cancel */
     bool started, stopped; /* the body has begun; it was told */
@@ -220,7 +220,7 @@ void kc__job_timer_drop(kc_job_timer_t *clock)
     (void)clock;
 }
 
-#ifndef MODEL_OF_NEWS /* which has the real ones */
+#ifndef MODEL_OF_JOB_SIGNAL /* which has the real ones */
 bool kc__job_signal_terminate(kc_job_t *j)
 {
     model_assert(j->task.word & KC_WORD_LOCK);
@@ -317,8 +317,8 @@ bool kc__coro_task_abandon(kcoro_t *co)
 
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
-    s.buried[co - s.co]++;
-    model_assert(s.buried[co - s.co] == 1 && co != t->current);
+    s.reaped[co - s.co]++;
+    model_assert(s.reaped[co - s.co] == 1 && co != t->current);
 }
 
 /* ---- waits: those of plain threads --------------------------------------------------------- */

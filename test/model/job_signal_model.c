@@ -21,7 +21,7 @@
  *
  * CONTROLS As in job_model.c; the others stand in for what the sources once did.
  */
-#define MODEL_OF_NEWS
+#define MODEL_OF_JOB_SIGNAL
 #include "job/job.h"
 #include "model.h"
 
@@ -99,7 +99,7 @@ void kc__payload_replace(kc_job_t *j, const void *by)
 /* ---- signals: what they were told ----------------------------------------------------------- */
 
 static kc_job_ext_t extension;
-static struct kc_job_signal news;
+static struct kc_job_signal job_signal;
 static int told_so; /* TERMINATE was set, or was there from the beginning */
 static int heard;   /* those who listen were told */
 static char the_signal;
@@ -269,11 +269,11 @@ static void child_fails(int job)
 
 /* ---- the models ----------------------------------------------------------------------------- */
 
-static void reset_news(void)
+static void reset_signal(void)
 {
     reset();
     memset(&extension, 0, sizeof extension);
-    memset(&news, 0, sizeof news);
+    memset(&job_signal, 0, sizeof job_signal);
     looked_at = NULL;
     told_so = heard = 0;
     kc_store_relaxed(&state, 0);
@@ -283,9 +283,9 @@ static void reset_news(void)
 
 static void reset_listen(void)
 {
-    reset_news();
+    reset_signal();
     s.memory[0] = &extension;
-    s.memory[1] = &news;
+    s.memory[1] = &job_signal;
     add(ROOT, 0);
     kc_job_t *child = add(PARENT, 0);
     kc__wait_begin_uncancellable(&s.wait[0], KC_WAIT_SLEEP, NULL);
@@ -296,9 +296,9 @@ static void reset_listen(void)
 /* A job that somebody listens to. */
 static void reset_seen(void)
 {
-    reset_news();
+    reset_signal();
     s.memory[0] = &extension;
-    s.memory[1] = &news;
+    s.memory[1] = &job_signal;
     kc_job_t *j = add(ROOT, 1);
     model_assert(own_signal(j) == (kc_signal_t *)&the_signal);
     kc_store_relaxed(&s.co[1].block.flags, KC_CORO_TASK);
@@ -313,7 +313,7 @@ static void check_seen(void)
 
 static void reset_join(void)
 {
-    reset_news();
+    reset_signal();
     kc_job_t *j = add(ROOT, 0);
     kc_job_t *child = add(PARENT, 1);
     kc_store_relaxed(&s.co[0].block.flags, KC_CORO_TASK);
@@ -329,7 +329,7 @@ static void check_listen(void)
     kc_job_t *child = &s.job[CHILD];
 
     model_assert(child->task.word & KC_WORD_STOP);
-    model_assert(news.signal && told_so > 0);
+    model_assert(job_signal.signal && told_so > 0);
 }
 
 static void check_join(void)

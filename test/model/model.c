@@ -137,7 +137,7 @@ static struct thread *next_thread(void)
 {
     struct thread *me = m.current, *able[THREADS] = { 0 };
     bool can_go_on = me && me->state == READY;
-    const char *stuck = NULL;
+    const char *unfinished = NULL;
     int count = 0;
 
     if (can_go_on)
@@ -146,14 +146,14 @@ static struct thread *next_thread(void)
     for (int i = 0; i < m.count; i++) {
         struct thread *t = &m.threads[i];
         if (t->state != FINISHED)
-            stuck = t->is->name;
+            unfinished = t->is->name;
         if (t != me && t->state == READY && (at_no_cost || m.preempted != m.bound))
             able[count++] = t;
     }
-    if (count == 0 && !stuck)
+    if (count == 0 && !unfinished)
         return NULL;
     if (count == 0)
-        model_fail("deadlock: nobody wakes %s", stuck);
+        model_fail("deadlock: nobody wakes %s", unfinished);
     struct thread *next = able[choose(count)];
     m.preempted += next != me && !at_no_cost;
     return next;

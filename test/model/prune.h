@@ -16,7 +16,7 @@
  *
  *          and what is not in there, and need not be: thread-local variables, which the model's
  *          enters sets at each switch; the steps and the choices so far, whose limits only find
- *          runs that do not end: a state that is met again on its own way is not cut, so a circle
+ *          runs that do not end: a state that is met again on its own way is not cut, so a cycle
  *          still runs into that limit.
  *
  *          Views and clocks are brought into one form: what is below that which every thread knows
@@ -278,7 +278,7 @@ static KC_NOINLINE bool state_look_up(void)
     data_look();
     uint64_t hash = state_hash();
     struct state *known = state_find(hash);
-    if (known->hash && known->preempted <= preempted) /* unless it goes round in a circle */
+    if (known->hash && known->preempted <= preempted) /* unless it goes round in a cycle */
         return known->depth >= m.depth || m.choices[known->depth].state != hash;
     if (!known->hash && ++m.known > STATES / 4 * 3)
         m.prunes = false;

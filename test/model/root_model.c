@@ -9,7 +9,7 @@
  *
  * SHAPE    pass     one thread runs both tasks
  *          two      another thread runs the second one
- *          guest    the second is no child, but is held for a job of another scheduler
+ *          foreign  the second is no child, but is held for a job of another scheduler
  *
  * ORDER    id            site   operation                  pairs with    carries
  *          root_model.1  wakes  sub_acq_rel, load_acquire  root_model.1  the fall of a count before
@@ -135,12 +135,12 @@ static const struct model two = {
     3,
     { { "main", main_looks, 2 }, { "task", task_leaves_another, -1 }, { "next", next_runs, 2 } }
 };
-static const struct model guest = { "guest",
-                                    reset_roots,
-                                    check_tasks,
-                                    2,
-                                    { { "main", main_looks, 1 },
-                                      { "task", task_holds_the_first, 1 } } };
+static const struct model foreign = { "foreign",
+                                      reset_roots,
+                                      check_tasks,
+                                      2,
+                                      { { "main", main_looks, 1 },
+                                        { "task", task_holds_the_first, 1 } } };
 
 const struct model_file model_file = { .enters = enters, .slow = true };
 
@@ -156,7 +156,7 @@ TEST(the_same_when_another_thread_runs_the_last_one)
 
 TEST(what_a_root_is_held_for_is_waited_for)
 {
-    passes(&guest, MODEL_UNBOUNDED);
+    passes(&foreign, MODEL_UNBOUNDED);
 }
 
 TEST(control_counts_that_are_read_one_after_the_other_are_no_picture)

@@ -7,7 +7,7 @@
  *          writes it before it sets the handler, and again when it believes the handler gone. Any
  *          run that overlaps with that, or whose writes do not arrive, is a data race.
  *
- * SHAPE    on       emit against on: the handler runs once, or on is false and the news is there
+ * SHAPE    on       emit against on: the handler runs once, or on is false and the data is there
  *          clear    emit against clear: runs or is taken back, and is over when clear returns
  *          unbind   the same with unbind; the slot is overwritten at once
  *          once     two emits of a low bit: one triggers it
@@ -43,7 +43,7 @@ static struct {
     kc_slot_t slot;
     kc_lock_t lock;
     KC_ATOMIC(uint32_t) inside;
-    int arg, news, memory; /* plain */
+    int arg, data, memory; /* plain */
 
     /* Bookkeeping outside the model: changes together with the atomic operation just before. */
     int calls, triggered, wins, taken;
@@ -173,7 +173,7 @@ static void reset_with_two_references(void)
 static void emits_low(int thread)
 {
     enter(thread);
-    model_write(&x.news, 1);
+    model_write(&x.data, 1);
     if (kc_signal_emit(x.s, LOW))
         x.triggered++;
 }
@@ -192,7 +192,7 @@ static void sets_handler(int thread)
     x.result = kc_slot_on(&x.slot, LOW, handler, NULL);
     if (x.result)
         return;
-    model_assert(model_read(&x.news) == 1);
+    model_assert(model_read(&x.data) == 1);
     model_write(&x.arg, 9); /* it was not kept */
 }
 
@@ -250,7 +250,7 @@ static void asks(int thread)
 {
     enter(thread);
     if (kc_signal_state(x.s) & LOW)
-        model_assert(model_read(&x.news) == 1);
+        model_assert(model_read(&x.data) == 1);
 }
 
 static void uses_and_releases(int thread)
@@ -379,7 +379,7 @@ TEST(one_of_two_emits_triggers_a_low_bit)
     passes(&once, 4);
 }
 
-TEST(two_runs_that_clear_themselves_do_not_wait_in_a_circle)
+TEST(two_runs_that_clear_themselves_do_not_wait_in_a_cycle)
 {
     passes(&both, 3);
 }
