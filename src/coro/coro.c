@@ -372,8 +372,8 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     return co;
 }
 
-/* 0 if t may switch to co now, else why not. */
-static int may_run(kc_thread_t *t, kcoro_t *co)
+/* 0 if t may switch to co now, which has started then, else why not. */
+static int prepare_run(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t state = kc_load_acquire(&co->state); /* coro.2 */
 
@@ -420,7 +420,7 @@ static KC_NOINLINE int resume_slow(kcoro_t *co)
     kc_thread_t *t = kc__thread_make();
     if (!t)
         return -ENOMEM;
-    int rc = may_run(t, co);
+    int rc = prepare_run(t, co);
     return rc < 0 ? rc : resume(t, co);
 }
 
@@ -478,7 +478,7 @@ static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *targe
             cannot_leave("kcoro_yield_to");
         return t->has_main ? kcoro_resume(target) : -EPERM;
     }
-    int rc = may_run(t, target);
+    int rc = prepare_run(t, target);
     return rc < 0 ? rc : transfer(t, me, target);
 }
 

@@ -35,7 +35,7 @@ int kc__job_cancelled_here(kcoro_t *co);
 
 /* At the entry of a call that suspends, of the caller whose job's coroutine is co: 0, or as
  * kc__job_cancelled_here. co is NULL: a plain thread, which nobody cancels. */
-KC_INLINE int kc__job_may_wait(kcoro_t *co)
+KC_INLINE int kc__job_check_cancel(kcoro_t *co)
 {
     if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
         return kc__job_cancelled_here(co);

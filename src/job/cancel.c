@@ -688,7 +688,7 @@ bool kc_cancelled(void)
 
 int kc_check(void)
 {
-    return kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
+    return kc__job_check_cancel(kc__task_coroutine(kc__thread()->current));
 }
 
 int kc_job_reason(const kc_job_t *j)

@@ -295,7 +295,7 @@ void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j)
 }
 
 /* Under the parent's lock: its child j has ended. Another one that may start now; NULL: none. */
-static kc_job_t *may_follow(kc_job_t *parent, kc_job_t *j)
+static kc_job_t *take_follower(kc_job_t *parent, kc_job_t *j)
 {
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_COUNTED)))
         return NULL;
@@ -309,7 +309,7 @@ static kc_job_t *may_follow(kc_job_t *parent, kc_job_t *j)
     return next;
 }
 
-bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
+bool kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
 {
     if (kc_likely(ext->max_running == 0))
         return true;
@@ -414,7 +414,7 @@ KC_INLINE bool leave_parent(kc_job_t *parent, kc_job_t *j)
 
     uint64_t seen = kc__job_lock(parent), count = seen & KC_WORD_COUNT;
     ring_remove(parent, j);
-    kc_job_t *next = may_follow(parent, j);
+    kc_job_t *next = take_follower(parent, j);
     if (count == 1) {
         kc__job_unlock_to(parent, (seen - 1) | KC_WORD_LOCK);
         return true;

@@ -297,15 +297,15 @@ bool kc__job_count_down_last(kc_job_t *j, uint64_t clear);
  * the caller must send. */
 bool kc__job_count_down_not_last(kc_job_t *j);
 
-/* Of a parent with an extension: may j start? */
-bool kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+/* Of a parent with an extension: as kc__job_admit. */
+bool kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
 
-/* A child that has not started may. False: it is kept until its parent lets it. */
-KC_INLINE bool kc__job_may_start(kc_job_t *j)
+/* True: child j may start now. False: it is kept until its parent lets it. */
+KC_INLINE bool kc__job_admit(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j->parent);
 
-    return kc_likely(!ext) || kc__job_may_start_in(j->parent, ext, j);
+    return kc_likely(!ext) || kc__job_admit_in(j->parent, ext, j);
 }
 
 /* Of a job whose body ends now: the coroutine on this thread that waits for nothing else, or the

@@ -246,7 +246,7 @@ static void run_now(kc_job_t *j)
 
 KC_INLINE void start(kc_job_t *j, bool now)
 {
-    if (!kc__job_may_start(j))
+    if (!kc__job_admit(j))
         return;
     if (now)
         run_now(j);
@@ -287,7 +287,7 @@ KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
         kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
     if (out)
         *out = (kc_deferred_t *)j; /* before it can start */
-    if (kc__job_may_start(j))
+    if (kc__job_admit(j))
         kc__worker_submit(w, &j->task);
     return 0;
 }

@@ -75,8 +75,8 @@ KC_INLINE void kc__root_count_up(kc_job_t *root)
     kc__job_unlock_to(root, seen + 1);
 }
 
-/* The first pass: the root counts nothing but itself. Adds what has come to it so far. */
-KC_INLINE bool kc__root_is_empty(const kc_job_t *root, uint64_t *arrived)
+/* The first pass: adds what has come to the root so far. True: it counts nothing but itself. */
+KC_INLINE bool kc__root_look(const kc_job_t *root, uint64_t *arrived)
 {
     *arrived += kc_load_acquire(&root->arrived);                                      /* root.2 */
     return (kc_load_acquire(&root->task.word) & (KC_WORD_COUNT | KC_WORD_LOCK)) == 1; /* root.3 */
@@ -88,7 +88,7 @@ KC_INLINE bool kc__roots_are_empty(kc_job_t *(*root)(kc_sched_t *of, int i), kc_
     uint64_t before = 0, after = 0;
 
     for (int i = 0; i < n; i++)
-        if (!kc__root_is_empty(root(of, i), &before))
+        if (!kc__root_look(root(of, i), &before))
             return false;
     for (int i = 0; i < n; i++)
         after += kc_load_relaxed(&root(of, i)->arrived);

@@ -150,7 +150,7 @@ KC_AFTER_SWITCH int kc_suspend(void (*begin)(kc_waker_t *w, void *arg),
         return begin ? -ENOMEM : -EINVAL;
     kc__wait_check(t->current, "kc_suspend");
     kcoro_t *co = kc__task_coroutine(t->current);
-    int rc = kc__job_may_wait(co);
+    int rc = kc__job_check_cancel(co);
     kc_handle_t *h = rc == 0 ? kc__handle_new(t, KC_WAKER_MAGIC) : NULL;
     if (!h)
         return rc ? rc : -ENOMEM;

@@ -99,7 +99,7 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
     kcoro_t *co = kc__task_coroutine(t->current);
 
     kc__wait_init(w, t, co, kind, object, KC_CLAIM_OPEN);
-    return kc__job_may_wait(co);
+    return kc__job_check_cancel(co);
 }
 
 /* The time has come, on the thread of the coroutine. */
@@ -233,7 +233,7 @@ static KC_NOINLINE int yield_slow(kc_thread_t *t, const char *call)
     if (!co)
         return 0;
     kc__worker_yield(t, co);
-    return kc__job_may_wait(co);
+    return kc__job_check_cancel(co);
 }
 
 /* One that is cancelled lets others run too. */

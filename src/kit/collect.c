@@ -57,7 +57,8 @@ struct gather {
 
 /* ---- when one has ended --------------------------------------------------------------------- */
 
-static bool is_first(KC_ATOMIC(size_t) * which, size_t index)
+/* False: there was one already. */
+static bool note_first(KC_ATOMIC(size_t) * which, size_t index)
 {
     size_t none = 0;
 
@@ -106,13 +107,13 @@ static void one_ending(void *owner, uint64_t done)
     struct gather *g = one->gather;
     size_t index = (size_t)(one - g->one);
 
-    is_first(&g->first, index);
+    note_first(&g->first, index);
     if (kc__job_did(one->job)) {
         /* Before the first one has ended we do not cancel the scope: then the caller was. */
         one->in_time = !g->scope || !(kc__job_word(g->scope) & KC_WORD_CANCELLED);
-        is_first(&g->first_ok, index);
+        note_first(&g->first_ok, index);
     } else if ((done & KC_WORD_DONE_FAILED) || (kc__job_word(one->job) & KC_WORD_TIMED)) {
-        is_first(&g->first_failed, index); /* also if its own time was over */
+        note_first(&g->first_failed, index); /* also if its own time was over */
     }
 }
 
@@ -212,8 +213,8 @@ static void attach_all(struct gather *g, kc_job_t *parent)
     }
 }
 
-/* What tell_others needs, before anything runs. */
-static bool have_signals(struct gather *g)
+/* Makes what tell_others needs, before anything runs. */
+static bool make_signals(struct gather *g)
 {
     for (size_t i = 0; (g->bits & ~KC_SIG_TERMINATE) && i < g->n; i++)
         if (g->one[i].job && !kc_job_signal(g->one[i].job))
@@ -253,7 +254,7 @@ static void start_all(struct gather *g, const kc_call_t *calls)
 static int launch_all(struct gather *g, kc_job_t *parent, const kc_call_t *calls)
 {
     attach_all(g, parent);
-    if (!have_signals(g)) {
+    if (!make_signals(g)) {
         take_back_all(g);
         return -ENOMEM;
     }

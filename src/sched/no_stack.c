@@ -60,7 +60,7 @@ void kc__worker_retry(kc_worker_t *w)
         kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_NO_STACK);
 }
 
-bool kc__worker_may_start(kc_worker_t *w)
+bool kc__worker_check_retry(kc_worker_t *w)
 {
     if (kc__worker_has_mode(w, KC_MODE_NO_STACK)) {
         if (kc__os_now() < w->retry_at)
@@ -108,8 +108,9 @@ static bool is_quiet(kc_worker_t *w)
     return quiet;
 }
 
-/* On the thread's own stack, as what fails may run handlers. */
-static bool is_hopeless(kc_worker_t *w)
+/* Notes since when nothing happens here. True: it is hopeless to wait on. Never but on the thread's
+ * own stack, as what fails may run handlers. */
+static bool update_quiet(kc_worker_t *w)
 {
     const kc_thread_t *t = kc__thread();
     uint64_t turns = turns_of_all(w->sched);
@@ -164,7 +165,7 @@ void kc__worker_no_stack(kc_worker_t *w, kc_task_t *task, bool first)
 {
     if (first && kc_load_relaxed(&w->sched->no_stack_count) == 1)
         w->quiet_turns = NOT_QUIET; /* the clock begins with it */
-    if (is_hopeless(w)) {
+    if (update_quiet(w)) {
         kc__task_hooks.fail(task, -ENOMEM);
         return;
     }
@@ -180,7 +181,7 @@ bool kc__worker_take_without_stack(kc_worker_t *w)
     kc_sched_t *s = w->sched;
 
     if (kc_likely(kc_load_relaxed(&s->no_stack_count) == 0) || !w->works ||
-        !kc__worker_may_start(w))
+        !kc__worker_check_retry(w))
         return false;
     pthread_mutex_lock(&s->no_stack_lock);
     kc_block_t *block = kc__queue_pop(&s->no_stack);

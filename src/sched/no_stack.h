@@ -16,7 +16,7 @@ KC_COLD void kc__worker_no_stack(kc_worker_t *w, kc_task_t *task, bool first);
 bool kc__worker_take_without_stack(kc_worker_t *w);
 
 /* w may try to start what got no stack, if enough time has passed; in any case. */
-bool kc__worker_may_start(kc_worker_t *w);
+bool kc__worker_check_retry(kc_worker_t *w);
 void kc__worker_retry(kc_worker_t *w);
 
 /* Something waits for a stack that w might start. */

@@ -167,7 +167,7 @@ KC_INLINE kcoro_t *start_unstarted(kc_worker_t *w)
 
     if (!kc__worker_has_unstarted(w))
         return NULL;
-    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)) && !kc__worker_may_start(w))
+    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)) && !kc__worker_check_retry(w))
         return start_any(w);
     while (!co && !w->wanted && !kc__worker_has_mode(w, KC_MODE_NO_STACK) &&
            (task = pop_unstarted(w)) != NULL)

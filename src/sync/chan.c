@@ -336,7 +336,7 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
         return not_a_channel(c, op, deadline);
     if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
         return -EINVAL;
-    int rc = kc__job_may_wait(co);
+    int rc = kc__job_check_cancel(co);
     if (kc_unlikely(rc != 0))
         return rc;
     for (;;) {

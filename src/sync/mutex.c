@@ -112,7 +112,7 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
 
     if (kc_unlikely(!m))
         return -EINVAL;
-    int rc = kc__job_may_wait(co);
+    int rc = kc__job_check_cancel(co);
     if (kc_unlikely(rc != 0))
         return rc;
     if (kc_likely(!kc__tsan() && kc__wait_queue_step_untold(l, &seen, self))) {

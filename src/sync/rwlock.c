@@ -112,7 +112,7 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
 
     if (kc_unlikely(!lock))
         return -EINVAL;
-    int rc = kc__job_may_wait(co);
+    int rc = kc__job_check_cancel(co);
     if (kc_unlikely(rc != 0))
         return rc;
     kc_wait_kind_t kind = write ? KC_WAIT_WRITE : KC_WAIT_READ;

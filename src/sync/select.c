@@ -374,7 +374,7 @@ static int wait_for(kc_case_t *cases, size_t n, kc_time_t timeout, bool biased)
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint32_t some[SOME], *order = some;
-    int rc = kc__job_may_wait(co);
+    int rc = kc__job_check_cancel(co);
 
     if (kc_unlikely(rc != 0))
         return rc;

@@ -37,9 +37,9 @@ static kc_wait_queue_t *queue_of(void *object, const char *call)
     return object;
 }
 
-static int may_wait(void)
+static int check_cancel(void)
 {
-    return kc__job_may_wait(kc__task_coroutine(kc__thread()->current));
+    return kc__job_check_cancel(kc__task_coroutine(kc__thread()->current));
 }
 
 /* ---- semaphore ------------------------------------------------------------------------------ */
@@ -64,7 +64,7 @@ static int sem_acquire(kc_sem_t *s, kc_time_t deadline)
 
     if (kc_unlikely(!s))
         return -EINVAL;
-    int rc = may_wait();
+    int rc = check_cancel();
     if (kc_unlikely(rc != 0) || kc_likely(sem_try(l)))
         return rc;
     kc__wait_begin_checked(&w, KC_WAIT_SEM, s);
@@ -163,7 +163,7 @@ static int wait_open(kc_wait_queue_t *l, bool (*is_open)(uint64_t word), kc_wait
 
     if (kc_unlikely(!l))
         return -EINVAL;
-    int rc = may_wait();
+    int rc = check_cancel();
     if (rc != 0 || is_open(kc__wait_queue_look(l)))
         return rc;
     kc__wait_begin_checked(&w, kind, l);
@@ -199,7 +199,7 @@ int kc_latch_arrive_and_wait(kc_latch_t *l)
     if (!l)
         return -EINVAL;
     if (count_down((kc_wait_queue_t *)l, "kc_latch_arrive_and_wait"))
-        return may_wait();
+        return check_cancel();
     return kc_latch_wait(l);
 }
 

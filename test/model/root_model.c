@@ -39,8 +39,8 @@ static bool is_idle(void)
 
     if (!looks_once)
         return kc__roots_are_empty(root_at, &sched, 2);
-    return kc__root_is_empty(&s.job[FIRST_ROOT], &arrived) &&
-           kc__root_is_empty(&s.job[SECOND_ROOT], &arrived);
+    return kc__root_look(&s.job[FIRST_ROOT], &arrived) &&
+           kc__root_look(&s.job[SECOND_ROOT], &arrived);
 }
 
 /* What is left of idle.h here: who is woken after the last fall of a count sees that. */

@@ -624,11 +624,11 @@ struct late {
 
 static __thread struct late *launching; /* this thread is about to */
 
-bool __real_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
-bool __wrap_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+bool __real_kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
+bool __wrap_kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
 
 /* j is a child; now its parent is cancelled, and has not told its children yet. */
-bool __wrap_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
+bool __wrap_kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
 {
     struct late *l = launching;
 
@@ -638,7 +638,7 @@ bool __wrap_kc__job_may_start_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *
         while (!get(&l->halted))
             sched_yield();
     }
-    bool may = __real_kc__job_may_start_in(parent, ext, j);
+    bool may = __real_kc__job_admit_in(parent, ext, j);
     if (l)
         set(&l->asked, 1);
     return may;
