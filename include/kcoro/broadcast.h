@@ -3,7 +3,7 @@
  * kcoro/broadcast.h - every subscriber sees every item, and who is too slow is told what it missed.
  *
  *     kc_subscription_t sub;
- *     rc = kc_subscribe(news, &sub);
+ *     rc = kc_subscribe(prices, &sub);
  *     while ((rc = kc_subscription_recv(&sub, &item, &missed)) == 0)
  *         ...                                   // missed: so many were overwritten before this one
  *     kc_unsubscribe(&sub);

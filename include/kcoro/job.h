@@ -451,8 +451,8 @@ typedef struct kc_waker kc_waker_t;
  * where there is no current job. Both are handlers: they may wake, cancel, emit, unpark, release,
  * and launch (cancelled with a .parent); a call that waits, and KC_JOB_NOW, are bad use there.
  *
- * With virtual time or a seed, a scheduler whose jobs all wait is not stuck while one waits here:
- * it waits in real time.
+ * With virtual time or a seed, a scheduler whose jobs all wait is in no deadlock while one waits
+ * here: it waits in real time.
  *
  * Context: anywhere but in handlers; a plain thread blocks, and nobody cancels it.  Suspends: yes.
  * Cancel: see above. In a job that is cancelled already begin is not called: -ECANCELED, also if

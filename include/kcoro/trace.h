@@ -39,7 +39,7 @@ typedef struct {
     uint64_t spawns;                  /* a job began to run, and got its stack                 */
     uint64_t steals;                  /* a worker took a task from another                     */
     uint64_t parks;                   /* a job stopped to wait for something                   */
-    uint64_t timers_fired;            /* alarms that rang, timed tasks that were started       */
+    uint64_t timers_fired;            /* timers that fired, timed tasks that were started      */
     uint64_t io_operations;           /* none yet                                              */
     uint64_t stacks_in_use; /* of jobs of this scheduler, now                                  */
     uint64_t stacks_pooled; /* free, in the pools that all threads of the process share, now   */

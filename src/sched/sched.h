@@ -142,7 +142,7 @@ struct kc_worker {
     KC_ATOMIC(uint32_t)
     awake __attribute__((aligned(KC_CACHE_LINE))); /* A  the futex it sleeps on */
     KC_ATOMIC(uint32_t)
-    mode;            /* A  KC_CARE_*, of which FORKED is 1 as long as it is not so        */
+    mode;            /* A  KC_MODE_*, of which FORKED is 1 as long as it is not so        */
     kc_mpsc_t inbox; /* A  woken coroutines and tasks from other threads                  */
 };
 

@@ -17,11 +17,10 @@
  *          that there is such goes there, and not straight to the next one. Nothing of it is done
  *          in the name, and on the stack, of who happens to leave (S16).
  *
- *          next: ready, but every FRESH_EVERYth turn, and after a yield every second one, a task
- *          that has not started; of the deque every OLDEST_EVERYth time the oldest, if others have
- *          come meanwhile. So nothing that is
- *          ready waits for more than a bounded number of switches: not for those that keep
- *          yielding, waking each other, or spawning.
+ *          next: ready, but every UNSTARTED_EVERYth turn, and after a yield every second one, a
+ *          task that has not started; of the deque every OLDEST_EVERYth time the oldest, if others
+ *          have come meanwhile. So nothing that is ready waits for more than a bounded number of
+ *          switches: not for those that keep yielding, waking each other, or spawning.
  *
  *          In a forked child none of it goes on (O10). To find that out costs a turn nothing: what
  *          it has to think of (mode) lies in a page that the kernel wipes in the child, and zero

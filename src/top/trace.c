@@ -104,7 +104,7 @@ static int file_close(void *cookie)
 }
 
 /* Whether there is a trace, for those who look at nothing else in every turn. */
-static void care(kc_worker_t *w, bool on)
+static void set_mode(kc_worker_t *w, bool on)
 {
     if (on)
         kc_or_relaxed(&w->mode, KC_MODE_TRACE);
@@ -112,11 +112,11 @@ static void care(kc_worker_t *w, bool on)
         kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_TRACE);
 }
 
-static void all_modes(kc_sched_t *s, bool on)
+static void set_modes(kc_sched_t *s, bool on)
 {
-    care(s->main, on);
+    set_mode(s->main, on);
     for (int i = 0; i < s->workers; i++)
-        care(s->worker[i], on);
+        set_mode(s->worker[i], on);
 }
 
 /* ---- start ---------------------------------------------------------------------------------- */
@@ -258,7 +258,7 @@ static int start(kc_sched_t *s, const char *path)
         return rc;
     }
     kc_store_release(&s->recorder, r); /* trace.1 */
-    all_modes(s, true);
+    set_modes(s, true);
     (void)kc__tree_walk(s, &visitor, s);
     return 0;
 }
@@ -283,7 +283,7 @@ static int stop(kc_sched_t *s, kc_recorder_t *r)
     kc_trace_t *t = r->owner;
 
     kc_store_relaxed(&s->recorder, NULL);
-    all_modes(s, false);
+    set_modes(s, false);
     close_lanes(r, buffer, &t->dropped);
     t->ended = kc__os_now();
     int rc = kc__trace_export(s, t, r->lanes, buffer);
