@@ -49,7 +49,7 @@ enum { KC_BLOCK_BATCH = 64 };
 KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block);
 kc_block_t *kc__block_get(kc_block_cache_t *cache);
 void kc__block_put(kc_block_cache_t *cache, kc_block_t *block);
-bool kc__block_ready(const kc_block_cache_t *cache);
+bool kc__block_is_ready(const kc_block_cache_t *cache);
 #else
 
 /* A word for each block, beside it: the user's, for the number of what is in it. Eight bytes more
@@ -80,7 +80,7 @@ KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
 }
 
 /* The next one can be had at once. */
-KC_INLINE bool kc__block_ready(const kc_block_cache_t *cache)
+KC_INLINE bool kc__block_is_ready(const kc_block_cache_t *cache)
 {
     return kc_likely(cache->out != NULL);
 }

@@ -107,7 +107,7 @@ KC_INLINE kc_mpsc_node_t *kc__mpsc_take_all(kc_mpsc_t *q)
 }
 
 /* A look, which may be late; only the consumer can rely on false. */
-KC_INLINE bool kc__mpsc_empty(const kc_mpsc_t *q)
+KC_INLINE bool kc__mpsc_is_empty(const kc_mpsc_t *q)
 {
     return !kc_load_relaxed(&q->head);
 }

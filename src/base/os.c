@@ -188,7 +188,7 @@ int kc__os_process(void)
  * guard. A futex of another value is not waited for, so this tries to read and does nothing else;
  * it needs no descriptor, of which none may be left, and no call that is not needed anyway.
  */
-static bool unreadable(const void *p)
+static bool is_unreadable(const void *p)
 {
     static const struct timespec at_once;
 
@@ -203,7 +203,7 @@ static kc_guard_kind_t probe_guard(void)
     if (p == MAP_FAILED)
         return KC_GUARD_PROTECT;
     bool marked =
-        madvise(p, page, MADV_GUARD_INSTALL) == 0 && unreadable(p) && !unreadable(p + page);
+        madvise(p, page, MADV_GUARD_INSTALL) == 0 && is_unreadable(p) && !is_unreadable(p + page);
     munmap(p, 2 * page);
     return marked ? KC_GUARD_MARKER : KC_GUARD_PROTECT;
 }

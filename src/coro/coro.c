@@ -192,7 +192,7 @@ static void task_main(void *arg)
 
 /* ---- create -------------------------------------------------------------------------------- */
 
-/* owner: no thread yet, or KC_CLAIM_OPEN: then nobody ever is, see runs_at_once. */
+/* owner: no thread yet, or KC_CLAIM_OPEN: then nobody ever is, see can_run_at_once. */
 KC_INLINE void block_init(kcoro_t *co, uint32_t flags, uint32_t state, uint32_t owner)
 {
     kc_store_relaxed(&co->block.flags, flags);
@@ -358,7 +358,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     kc_block_t *block;
     kc_stack_t stack;
 
-    if (kc_unlikely(kc__tools) || !kc__block_ready(&t->blocks) ||
+    if (kc_unlikely(kc__tools) || !kc__block_is_ready(&t->blocks) ||
         !kc__stack_take(&t->stacks, stack_class, &stack))
         return task_slow(t, task, stack_size, fp);
     block = kc__block_get(&t->blocks);
@@ -393,7 +393,7 @@ static int prepare_run(kc_thread_t *t, kcoro_t *co)
  * is looked at more closely out of line, so that the common path saves no registers. A thread that
  * has no structure fails here too: its serial is 0, and no coroutine that is at rest has owner 0.
  */
-KC_INLINE bool runs_at_once(kc_thread_t *t, kcoro_t *co)
+KC_INLINE bool can_run_at_once(kc_thread_t *t, kcoro_t *co)
 {
     if (kc_unlikely(!co))
         return false;
@@ -428,7 +428,7 @@ int kcoro_resume(kcoro_t *co)
 {
     kc_thread_t *t = kc__thread();
 
-    return runs_at_once(t, co) ? resume(t, co) : resume_slow(co);
+    return can_run_at_once(t, co) ? resume(t, co) : resume_slow(co);
 }
 
 static KC_COLD _Noreturn void cannot_leave(const char *call)
@@ -487,7 +487,7 @@ int kcoro_yield_to(kcoro_t *target)
     kc_thread_t *t = kc__thread();
     kcoro_t *me = t->current;
 
-    return runs_at_once(t, target) && kc_likely(me->resumer != NULL)
+    return can_run_at_once(t, target) && kc_likely(me->resumer != NULL)
                ? transfer(t, me, target)
                : transfer_slow(t, me, target);
 }

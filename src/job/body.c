@@ -53,14 +53,14 @@ void kc__dispose(void (*fn)(void *arg), void *arg)
 {
     struct kc_handler_state *h = kc__handler_state();
 
-    kc__handler_begins(h);
+    kc__handler_begin(h);
     fn(arg);
-    kc__handler_ends(h);
+    kc__handler_end(h);
 }
 
 /* Instead of the body of one that was cancelled before it could start, and has a dispose: in its
  * own job, not in that of whoever is just leaving, and on its own stack. */
-static int disposes(void *arg)
+static int run_dispose(void *arg)
 {
     kc_job_t *j = kc__job_current();
 
@@ -71,7 +71,7 @@ static int disposes(void *arg)
 }
 
 /* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
-static KC_COLD int gets_no_stack(kc_job_t *j)
+static KC_COLD int note_no_stack(kc_job_t *j)
 {
     uint64_t no_stack = kc__word_no_stack(kc__thread()->no_stack);
 
@@ -93,7 +93,7 @@ static KC_COLD void got_stack(kc_job_t *j)
 /* Cancelled before it could start (J28), or failed for want of a stack. If it has a dispose, there
  * is no memory for a stack. The user may hear of its end, so the thread must be on its own stack.
  * Returns as kc_task_hooks.start. */
-static int never_starts(const kc_thread_t *t, kc_job_t *j)
+static int end_unstarted(const kc_thread_t *t, kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
@@ -111,7 +111,7 @@ static int never_starts(const kc_thread_t *t, kc_job_t *j)
 }
 
 /* BODY is set, unless it is to stop. */
-KC_INLINE bool body_begins(kc_job_t *j)
+KC_INLINE bool begin_body(kc_job_t *j)
 {
     uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
 
@@ -127,9 +127,9 @@ KC_INLINE bool body_begins(kc_job_t *j)
 }
 
 /* The same for one that is to stop, whose dispose runs then. */
-static void begins_to_dispose(kc_job_t *j)
+static void begin_to_dispose(kc_job_t *j)
 {
-    j->task.fn = disposes;
+    j->task.fn = run_dispose;
     add_flag(j, KC_JOB_NO_RETURN);
     if (kc__job_word(j) & KC_WORD_NO_STACK)
         got_stack(j);
@@ -179,20 +179,20 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
     size_t size = ext && ext->stack ? ext->stack : s->stack_size;
-    bool has_dispose = ext && ext->dispose, stopped = kc__job_stopped(j);
+    bool has_dispose = ext && ext->dispose, stopped = kc__job_is_stopped(j);
     kcoro_t *co = NULL;
     if (kc_likely(!stopped || has_dispose))
         co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
     if (kc_unlikely(!co))
-        return stopped ? never_starts(t, j) : gets_no_stack(j);
+        return stopped ? end_unstarted(t, j) : note_no_stack(j);
     task->co = co;
-    if (kc_unlikely(stopped || !body_begins(j))) {
+    if (kc_unlikely(stopped || !begin_body(j))) {
         if (!has_dispose) {
             task->co = NULL;
             kc__coro_task_end(t, co);
-            return never_starts(t, j);
+            return end_unstarted(t, j);
         }
-        begins_to_dispose(j);
+        begin_to_dispose(j);
     }
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     if (ext && ext->timeout)
@@ -222,7 +222,7 @@ static int task_start(kc_task_t *task)
         return start_slow(task);
     kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
     if (kc_unlikely(!co))
-        return gets_no_stack(j);
+        return note_no_stack(j);
     task->co = co; /* before BODY can be seen */
     if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
         task->co = NULL;
@@ -238,7 +238,7 @@ static void task_fail(kc_task_t *task, int code)
     kc_job_t *j = kc__job_of(task);
 
     kc__job_fail(j, code, NULL);
-    (void)never_starts(kc__thread(), j); /* its own stack: no_stack.c sees to that */
+    (void)end_unstarted(kc__thread(), j); /* its own stack: no_stack.c sees to that */
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
@@ -364,7 +364,7 @@ uint64_t kc__job_undone(const kc_job_t *j, uint64_t done)
     return did ? 0 : KC_WORD_UNDONE;
 }
 
-bool kc__job_did(const kc_job_t *j)
+bool kc__job_has_succeeded(const kc_job_t *j)
 {
     uint64_t word = kc__job_word(j);
     int rc;
@@ -377,7 +377,7 @@ bool kc__job_did(const kc_job_t *j)
 
 /* The body has failed, or has something to clean up: not in a forked child, where the end of a body
  * is found out only when it has left. */
-static KC_NOINLINE void body_ends_with(kc_job_t *j, kcoro_t *co, int rc)
+static KC_NOINLINE void end_body_with(kc_job_t *j, kcoro_t *co, int rc)
 {
     kc__sched_check_process(kc__job_sched(j));
     note_return(j, rc);
@@ -401,11 +401,11 @@ static KC_NOINLINE void check_held(const kc_job_t *j, const kcoro_t *co)
 }
 
 /* What is to be done on the stack of a body that has returned, or is unwound. */
-KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
+KC_INLINE void end_body(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
     if (kc_unlikely(rc != 0 || co->cleanups != NULL))
-        body_ends_with(j, co, rc);
+        end_body_with(j, co, rc);
     if (kc_unlikely(j->task.held > 0))
         check_held(j, co);
 }
@@ -413,7 +413,7 @@ KC_INLINE void body_ends(kc_job_t *j, kcoro_t *co, int rc)
 /* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */
 static kcoro_t *next_if_heard(const kc_job_t *j)
 {
-    return kc_unlikely(kc__job_tells(j)) ? kc__thread()->main_co : NULL;
+    return kc_unlikely(kc__job_end_is_heard(j)) ? kc__thread()->main_co : NULL;
 }
 
 static kcoro_t *task_successor(kc_task_t *task)
@@ -466,12 +466,12 @@ static _Noreturn void unwind(kcoro_t *co)
         kc__job_unshield(j);
     }
     kc_job_t *own = kc__job_own(co);
-    body_ends(own, co, -ECANCELED);
+    end_body(own, co, -ECANCELED);
     kc__worker_end(co, &own->task, next_if_heard(own));
 }
 
 /* Inside a shield or cleanup nothing is unwound, not even when its time is over (J27). */
-static bool shielded(kcoro_t *co)
+static bool is_shielded(kcoro_t *co)
 {
     kc_job_t *j = kc__job_of(co->task);
 
@@ -487,8 +487,8 @@ int kc__job_cancelled_here(kcoro_t *co)
     (void)kc_load_acquire(&co->task->word); /* body.2 */
     kc__tsan_acquire(co->task);
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
-    if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_stopped(own) &&
-        kc__thread()->current == co && !shielded(co))
+    if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_is_stopped(own) &&
+        kc__thread()->current == co && !is_shielded(co))
         unwind(co);
     return -ECANCELED;
 }
@@ -529,7 +529,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
             return NULL;
         }
         task->co = co;
-        if (kc_likely(body_begins(next)))
+        if (kc_likely(begin_body(next)))
             return co;
         task->co = NULL;
         drop_successor(t, me, co);
@@ -547,7 +547,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
 {
     kc_thread_t *t = kc__thread();
-    bool may = kc__worker_has_unstarted(t->worker) && can_inherit(j) && !kc__job_tells(j);
+    bool may = kc__worker_has_unstarted(t->worker) && can_inherit(j) && !kc__job_end_is_heard(j);
     kcoro_t *co = may ? begin_another(t, me) : NULL;
 
     *to = co;
@@ -559,7 +559,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
     t->current = co;
     kc__worker_count(t->worker, KC_COUNT_REAPED);
     kc__worker_forget(t->worker, &j->task);
-    kc__worker_runs(t->worker, co);
+    kc__worker_begin_turn(t->worker, co);
     kc__job_count_down(j, KC_WORD_BODY); /* before me goes: who has seen BODY looks at it */
     kc__coro_hand_over(t, me);
     return co;
@@ -575,7 +575,7 @@ static void hook_run(kcoro_t *me)
 
         task->payload = NULL;
         task->wait = NULL;
-        body_ends(j, me, fn(arg));
+        end_body(j, me, fn(arg));
         next = next_body(me, j, &to);
         if (!next)
             kc__worker_end(me, task, to ? to : next_if_heard(j));
@@ -588,10 +588,10 @@ static void hook_yield(kcoro_t *me)
     kc__worker_yield(kc__thread(), me);
 }
 
-static bool hook_parks(kcoro_t *me)
+static bool hook_park(kcoro_t *me)
 {
     kc__wait_check(me, "kcoro_park");
-    if (!kc__job_stopped(kc__job_of(me->task)))
+    if (!kc__job_is_stopped(kc__job_of(me->task)))
         return true;
     kc__job_cancelled_here(me);
     return false;
@@ -610,7 +610,7 @@ static KC_AFTER_SWITCH void hook_parked(kcoro_t *me)
     kc__worker_leave_parked(t, me);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc_unlikely(kc__job_stopped(kc__job_of(task))))
+    if (kc_unlikely(kc__job_is_stopped(kc__job_of(task))))
         kc__job_cancelled_here(me);
 }
 
@@ -636,7 +636,7 @@ static void hook_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
 const struct kc_coro_hooks kc__coro_hooks = {
     .run = hook_run,
     .yield = hook_yield,
-    .parks = hook_parks,
+    .parks = hook_park,
     .parked = hook_parked,
     .ready = hook_ready,
     .cleanup = hook_cleanup,
@@ -652,7 +652,7 @@ const struct kc_task_hooks kc__task_hooks = {
     .message = task_message,
     .move = kc__wait_move,
     .leave = kc__cycle_leave,
-    .joins = kc__wait_joins,
+    .joins = kc__wait_is_join,
     .make = kc__roots_make,
     .go = kc__roots_go,
     .drop = kc__roots_drop,
@@ -664,7 +664,7 @@ const struct kc_sched_hooks kc__sched_hooks = {
     .close = kc__roots_close,
     .shut = kc__roots_shut,
     .gone = kc__grace_gone,
-    .idle = kc__roots_idle,
+    .idle = kc__roots_are_idle,
     .awaits_external = kc__roots_await_external,
     .end_shields = kc__roots_end_shields,
     .awaits_thread = kc__deadlock_awaits_thread,

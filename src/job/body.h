@@ -22,7 +22,7 @@ uint64_t kc__job_undone(const kc_job_t *j, uint64_t done);
 
 /* j, which has ended or is about to, has completed; or it was asked to stop, but what it had to do
  * was done: its body returned 0, and so did the bodies of its children (A1). */
-bool kc__job_did(const kc_job_t *j);
+bool kc__job_has_succeeded(const kc_job_t *j);
 
 /* What a body's return value means for its job. */
 void kc__job_settle(kc_job_t *j, int rc);
@@ -37,7 +37,7 @@ int kc__job_cancelled_here(kcoro_t *co);
  * kc__job_cancelled_here. co is NULL: a plain thread, which nobody cancels. */
 KC_INLINE int kc__job_check_cancel(kcoro_t *co)
 {
-    if (kc_unlikely(co && kc__job_stopped(kc__job_of(co->task))))
+    if (kc_unlikely(co && kc__job_is_stopped(kc__job_of(co->task))))
         return kc__job_cancelled_here(co);
     return 0;
 }

@@ -147,7 +147,7 @@ static uint64_t replace_reason(kc_job_t *j, uint64_t word, int reason, kc_cancel
 }
 
 /* A shield holds back what is asked. */
-static bool held(uint64_t word)
+static bool is_held(uint64_t word)
 {
     return (word & (KC_WORD_SHIELDED | KC_WORD_GRACE_OVER)) == KC_WORD_SHIELDED;
 }
@@ -177,7 +177,7 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
     if (by == KC_BY_GRACE || by == KC_BY_OWN_GRACE)
         return overdue(j, word, by);
     if (by == KC_BY_CHILD && (word & KC_WORD_FORBID)) /* its body goes on */
-        return word | KC_WORD_CHILD_FAILED | (held(word) ? 0 : KC_WORD_HALT);
+        return word | KC_WORD_CHILD_FAILED | (is_held(word) ? 0 : KC_WORD_HALT);
     if ((kc__job_flags(j) & KC_JOB_PROMISE) && (word & KC_WORD_CLOSED))
         return word; /* it is kept */
     if (!may_cancel(j, word, by))
@@ -187,7 +187,7 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
     else if (by != KC_BY_BODY || !fails)
         j->reason = reason;
     uint64_t timed = reason == -ETIMEDOUT && by != KC_BY_CHILD && by != KC_BY_BODY;
-    return word | KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (held(word) ? 0 : effect);
+    return word | KC_WORD_CANCELLED | (timed ? KC_WORD_TIMED : 0) | (is_held(word) ? 0 : effect);
 }
 
 /* ---- what follows --------------------------------------------------------------------------- */
@@ -246,7 +246,7 @@ static bool needs_message(const kc_job_t *j, uint64_t word)
  * The body is stopped before handlers run: they may take in what was sent to this thread, and then
  * a body that may migrate is no longer where it was when it was decided whether it needs a message.
  * */
-static void takes_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message)
+static void take_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message)
 {
     uint32_t flags = kc__job_flags(j);
 
@@ -257,7 +257,7 @@ static void takes_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, 
         kc__job_signal_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
         if (!(kc__job_change(j, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
-            kc__group_ends(j);
+            kc__group_end(j);
     } else if (message) {
         kc__worker_send(kc_load_acquire(&j->task.worker), &j->task.block); /* cancel.1 */
     }
@@ -265,7 +265,7 @@ static void takes_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, 
 
 /* j was asked to end, when its word was so: the time for shields counts from now (J27), unless
  * there is nothing that could hold the cancel back. False: there is no memory for a clock. */
-static bool grace_begins(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by)
+static bool begin_grace(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by)
 {
     bool told = by == KC_BY_PARENT && !(was & KC_WORD_FORBID) &&
                 !(kc__job_flags(j) & KC_JOB_FOREIGN); /* then the one above has a clock */
@@ -279,7 +279,7 @@ static bool grace_begins(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t b
     if ((was & KC_WORD_COUNT) == 1 && !(kc__job_flags(j) & KC_JOB_GROUP) &&
         (fails || !(was & KC_WORD_STARTED)))
         return true;
-    return kc__grace_begins(j, told);
+    return kc__grace_begin(j, told);
 }
 
 /* For metrics and traces: j was cancelled at that time. */
@@ -326,9 +326,9 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     if (added & KC_WORD_CANCELLED)
         tell_cancel(s, j, reason, by, at);
     bool in_time =
-        !(added & (KC_WORD_CANCELLED | KC_WORD_CHILD_FAILED)) || grace_begins(j, was, reason, by);
+        !(added & (KC_WORD_CANCELLED | KC_WORD_CHILD_FAILED)) || begin_grace(j, was, reason, by);
     if (effect)
-        takes_effect(j, added, was, tells, message);
+        take_effect(j, added, was, tells, message);
     if (skips)
         skip_the_queue(j);
     bool late = (added & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
@@ -608,12 +608,12 @@ struct late {
     bool tells;
 };
 
-static void takes_late_effect(void *arg)
+static void take_late_effect(void *arg)
 {
     const struct late *late = arg;
 
-    takes_effect(late->job, late->added, 0, late->tells,
-                 false); /* its body runs: it is the caller */
+    take_effect(late->job, late->added, 0, late->tells,
+                false); /* its body runs: it is the caller */
     kc__job_walk(late->job);
 }
 
@@ -625,7 +625,7 @@ void kc__job_unshield(kc_job_t *j)
     bool tells = (added & KC_WORD_STOP) && kc__job_signal_terminate(j);
     kc__job_unlock_to(j, word);
     if (added & KC_WORD_HALT)
-        kc__worker_call(takes_late_effect, &(struct late){ j, added, tells });
+        kc__worker_call(take_late_effect, &(struct late){ j, added, tells });
 }
 
 /* A shield that the body asks for comes too late after a cancel. */
@@ -671,7 +671,7 @@ void kc_shield_end(void)
 /* ---- looking -------------------------------------------------------------------------------- */
 
 /* Apart: who looks in vain saves no registers. */
-static KC_COLD bool hears_of_it(const kc_job_t *j)
+static KC_COLD bool hear_of_it(const kc_job_t *j)
 {
     kc__tsan_acquire(j);
     return true;
@@ -683,7 +683,7 @@ bool kc_cancelled(void)
 
     if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* cancel.3 */
         return false;
-    return hears_of_it(j);
+    return hear_of_it(j);
 }
 
 int kc_check(void)

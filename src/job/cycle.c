@@ -152,7 +152,7 @@ static bool has_grace(kc_job_t *j)
 
 /* A cancel ends the wait of e, and a deadline will cancel it. Finds out how far up one that does
  * may come from. Only shields of its own body count: others' may end at any time. */
-static bool ends_by_deadline(entry_t *e)
+static bool find_deadline(entry_t *e)
 {
     bool own = true;
 
@@ -173,7 +173,7 @@ static bool ends_by_deadline(entry_t *e)
 static bool is_cancelled(const entry_t *e)
 {
     for (const kc_job_t *j = e->job; e->top; j = j->parent) {
-        if (kc__job_stopped(j))
+        if (kc__job_is_stopped(j))
             return true;
         if (j == e->top)
             break;
@@ -182,7 +182,7 @@ static bool is_cancelled(const entry_t *e)
 }
 
 /* It waits, and will until what it waits for has come. */
-static bool waits(const entry_t *e)
+static bool is_waiting(const entry_t *e)
 {
     if (e->over)
         return false;
@@ -200,7 +200,7 @@ static void come_to(search_t *s, entry_t *e, entry_t *from)
         return;
     if (e == s->start)
         s->last = from;
-    if (e->search == table.searches || !waits(e))
+    if (e->search == table.searches || !is_waiting(e))
         return;
     e->search = table.searches;
     e->from = from;
@@ -352,7 +352,7 @@ int kc__cycle_leave(kc_thread_t *t, kcoro_t *co)
 {
     kc_task_t *task = co->task;
     kc_wait_t *w = task->wait;
-    bool timed = kc__timer_pending(&w->timed.timer);
+    bool timed = kc__timer_is_pending(&w->timed.timer);
     entry_t e = { .co = co,
                   .job = kc__job_of(task),
                   .kind = w->kind,
@@ -361,7 +361,7 @@ int kc__cycle_leave(kc_thread_t *t, kcoro_t *co)
                   .frame = __builtin_frame_address(0) };
 
     if (!has_owner(w->kind) || timed ||
-        (kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN && ends_by_deadline(&e)))
+        (kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN && find_deadline(&e)))
         return kc__worker_leave_parked(t, co);
     if (look(&e, w)) {
         come_out(&e);
@@ -376,7 +376,7 @@ int kc__cycle_leave(kc_thread_t *t, kcoro_t *co)
 /* The body of e is about to wait for its children. True: it must fail, which lets them end. */
 static bool look_at_end(entry_t *e, bool *reported)
 {
-    bool may_fail = !kc__job_stopped(e->job);
+    bool may_fail = !kc__job_is_stopped(e->job);
     search_t s;
 
     kc__lock(&table.lock);

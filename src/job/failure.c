@@ -149,9 +149,9 @@ void kc__failure_report(kc_job_t *j)
     const kc_job_t *before = me->failing;
 
     me->failing = j;
-    kc__handler_begins(me); /* it may not wait, as a handler may not */
+    kc__handler_begin(me); /* it may not wait, as a handler may not */
     s->on_failure(j, j->code, s->on_failure_arg);
-    kc__handler_ends(me);
+    kc__handler_end(me);
     me->failing = before;
 }
 

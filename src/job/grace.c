@@ -26,12 +26,12 @@
 
 #include <errno.h>
 
-static void grace_rings(kc_job_t *j)
+static void end_grace(kc_job_t *j)
 {
     kc__job_cancel(j, 0, KC_BY_OWN_GRACE);
 }
 
-static void last_grace_rings(kc_job_t *root)
+static void end_last_grace(kc_job_t *root)
 {
     kc__roots_over(kc__job_sched(root));
 }
@@ -40,7 +40,7 @@ int kc__grace_prepare(kc_job_t *j, kc_time_t grace)
 {
     kc_job_ext_t *ext = kc__job_ext(j);
 
-    if (!ext || !(ext->grace_end = kc__job_timer_new(j, grace_rings)))
+    if (!ext || !(ext->grace_end = kc__job_timer_new(j, end_grace)))
         return -ENOMEM;
     ext->grace = grace;
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_GRACED);
@@ -78,7 +78,7 @@ static kc_time_t grace_of(kc_job_t *j)
 static kc_job_timer_t *clock_of(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext(j);
-    kc_job_timer_t *made = ext && !ext->grace ? kc__job_timer_new(j, grace_rings) : NULL;
+    kc_job_timer_t *made = ext && !ext->grace ? kc__job_timer_new(j, end_grace) : NULL;
 
     if (!ext)
         return NULL;
@@ -96,7 +96,7 @@ static kc_job_timer_t *clock_of(kc_job_t *j)
     return timer;
 }
 
-bool kc__grace_begins(kc_job_t *j, bool by_parent)
+bool kc__grace_begin(kc_job_t *j, bool by_parent)
 {
     if ((kc__job_flags(j) & (KC_JOB_ROOT | KC_JOB_PROMISE)) || !kc__job_count_up(j))
         return true; /* a root's is kc__grace_shut's; or it has ended meanwhile */
@@ -136,7 +136,7 @@ int kc__grace_open(kc_sched_t *s)
     kc_job_ext_t *ext = s->grace ? kc__job_ext(root) : NULL;
 
     if (ext)
-        ext->grace_end = kc__job_timer_new(root, last_grace_rings);
+        ext->grace_end = kc__job_timer_new(root, end_last_grace);
     return !s->grace || (ext && ext->grace_end) ? 0 : -ENOMEM;
 }
 

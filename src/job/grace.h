@@ -12,7 +12,7 @@ int kc__grace_prepare(kc_job_t *j, kc_time_t grace);
 
 /* Somebody has asked j to end, and has a reference on it: its time counts from now. by_parent: that
  * has a clock already. False: there is no memory for one, so the time must be over at once. */
-bool kc__grace_begins(kc_job_t *j, bool by_parent);
+bool kc__grace_begin(kc_job_t *j, bool by_parent);
 
 /* The body of j goes on on another thread: so does the clock. */
 void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext);

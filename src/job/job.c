@@ -316,7 +316,7 @@ bool kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j)
     bool halted = kc__job_lock(parent) & KC_WORD_HALT;
     int reason = kc__job_reason_below(parent);
     kc__tsan_release(j); /* another thread may submit it */
-    bool waits = ext->running >= ext->max_running && !halted && !kc__job_stopped(j);
+    bool waits = ext->running >= ext->max_running && !halted && !kc__job_is_stopped(j);
     kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | KC_JOB_COUNTED);
     if (waits)
         kc__pending_push(ext, j);
@@ -518,7 +518,8 @@ static kc_sched_t *foreign_left(kc_sched_t *before, kc_sched_t *held)
 }
 
 /* j, which is locked, would be told of, or have its value disposed of, here, on the stack of the
- * next one: then its thread does it later, on its own. Mostly that is foreseen (kc__job_tells). */
+ * next one: then its thread does it later, on its own. Mostly that is foreseen: see
+ * kc__job_end_is_heard. */
 static bool put_off_end(kc_job_t *j, const kc_sched_t *held)
 {
     if (kc_likely(!kc__job_is_heard(j, kc__job_word(j))) || held || !kc__worker_is_between())
@@ -595,7 +596,7 @@ KC_INLINE bool end_fast(kc_job_t *j, uint64_t done)
 }
 
 /* The last in the count goes; *seen is the word. False: it is another one now. */
-static bool last_goes(kc_job_t *j, uint64_t clear, uint64_t *seen)
+static bool count_down_last(kc_job_t *j, uint64_t clear, uint64_t *seen)
 {
     uint64_t word = (*seen & ~clear & ~KC_WORD_DRAIN) - 1, done = outcome(j, *seen);
     bool at_once = !(*seen & KC_WORD_WAITERS) && is_simple(j); /* nobody need hear of it */
@@ -618,7 +619,7 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
         if (count > 1 && only_last)
             return false;
         if (count == 1) {
-            if (last_goes(j, clear, &seen))
+            if (count_down_last(j, clear, &seen))
                 return true;
         } else if (kc__word_swap(&j->task, &seen, (seen & ~gone) - 1)) {
             if (is_looked_at(seen, of))
@@ -630,7 +631,7 @@ static bool release(kc_job_t *j, uint64_t clear, bool only_last)
 
 /* The body of j goes, on its thread, and is the last in the count: what most ends are. Nobody has
  * asked j to end, nobody waits for it, and nobody need hear of it. False: it is another one. */
-KC_INLINE bool body_goes(kc_job_t *j)
+KC_INLINE bool count_down_body_fast(kc_job_t *j)
 {
     const uint64_t others = KC_WORD_LOCK | KC_WORD_WAITERS | KC_WORD_CANCELLED | KC_WORD_TIMED;
     uint64_t seen = kc_load_acquire(&j->task.word); /* job.3 */
@@ -648,7 +649,7 @@ KC_INLINE bool body_goes(kc_job_t *j)
 
 void kc__job_count_down(kc_job_t *j, uint64_t clear)
 {
-    if (!(clear & KC_WORD_BODY) || !body_goes(j))
+    if (!(clear & KC_WORD_BODY) || !count_down_body_fast(j))
         release(j, clear, false);
 }
 
@@ -696,7 +697,7 @@ kcoro_t *kc__job_successor(kc_job_t *j)
     if ((seen & KC_WORD_COUNT) != 1)
         return NULL;
     if (kc_unlikely(kc__job_is_heard(j, seen)))
-        return t->main_co; /* its last child has gone since kc__job_tells was asked */
+        return t->main_co; /* its last child has gone since kc__job_end_is_heard was asked */
     if (!(seen & KC_WORD_WAITERS))
         return successor_above(j->parent, t->worker);
     /* The body gives itself up here, so that nothing can come between; but j is sealed on the next

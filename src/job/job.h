@@ -129,7 +129,7 @@ KC_INLINE uint64_t kc__job_number(const kc_job_t *j)
     return kc__task_number(&j->task);
 }
 
-KC_INLINE bool kc__job_stopped(const kc_job_t *j)
+KC_INLINE bool kc__job_is_stopped(const kc_job_t *j)
 {
     return kc__job_word(j) & KC_WORD_STOP;
 }
@@ -328,7 +328,7 @@ KC_INLINE bool kc__job_is_heard(const kc_job_t *j, uint64_t word)
 
 /* j, whose body ends now, ends with it, and so does a job above that has failed or tells, or j has
  * or does: others may hear of that. */
-KC_INLINE bool kc__job_tells(const kc_job_t *j)
+KC_INLINE bool kc__job_end_is_heard(const kc_job_t *j)
 {
     uint64_t word = kc__job_word(j);
 

@@ -179,7 +179,7 @@ static int chain(kc_job_t *parent, kc_job_t *j)
         return -ENOMEM;
     /* In a handler it does not wait: who is about to may be this thread, which tells what has been
      * before. */
-    uint8_t was = lock_chain(j, js, !kc__signal_in_handler());
+    uint8_t was = lock_chain(j, js, !kc__signal_is_in_handler());
     if (was == CHAIN_NONE)
         js->chain = CHAIN_BUSY;
     kc__job_unlock(j);

@@ -67,17 +67,17 @@ static kc_worker_t *thread(const kc_job_timer_t *timer)
     return kc_load_relaxed(&timer->worker);
 }
 
-static bool moves(kc_job_timer_t *timer, uint32_t from, uint32_t to)
+static bool try_move(kc_job_timer_t *timer, uint32_t from, uint32_t to)
 {
     return kc_cas_acq_rel(&timer->state, &from, to); /* job_timer.1 */
 }
 
-static void timer_fires(kc_timed_call_t *timed)
+static void fire(kc_timed_call_t *timed)
 {
     kc_job_timer_t *timer = kc_container_of(timed, kc_job_timer_t, timed);
     kc_job_t *j = timer->job;
 
-    if (moves(timer, ARMED, RINGING)) {
+    if (try_move(timer, ARMED, RINGING)) {
         kc__job_ref(j);
         kc_store_release(&timer->state, OVER); /* job_timer.3 */
         timer->ring(j);
@@ -94,7 +94,7 @@ kc_job_timer_t *kc__job_timer_new(kc_job_t *j, void (*ring)(kc_job_t *j))
         return NULL;
     kc_store_relaxed(&timer->block.magic, KC_JOB_TIMER_MAGIC);
     kc_store_relaxed(&timer->refs, 1);
-    timer->timed.ring = timer_fires;
+    timer->timed.ring = fire;
     timer->job = j;
     timer->ring = ring;
     return timer;
@@ -149,7 +149,7 @@ void kc__job_timer_arm(kc_job_timer_t *timer, kc_time_t at)
     /* A message that is on its way: its thread, and so its scheduler, must be there to read it. */
     if (!here && !kc__job_count_up(timer->job))
         return;
-    if (moves(timer, NEW, ARMING)) /* else it was dropped meanwhile, or armed already */
+    if (try_move(timer, NEW, ARMING)) /* else it was dropped meanwhile, or armed already */
         arm(timer, at, to, here);
     if (!here)
         kc__job_count_down_there(timer->job);
@@ -173,7 +173,7 @@ static void send_on(kc_job_timer_t *timer)
 
 void kc__job_timer_hop(kc_job_timer_t *timer)
 {
-    if (thread(timer) != kc__worker() || !moves(timer, ARMED, ARMING))
+    if (thread(timer) != kc__worker() || !try_move(timer, ARMED, ARMING))
         return; /* it rings elsewhere, or is on its way, and will be sent on */
     kc__timers_remove(&thread(timer)->timers, &timer->timed.timer);
     send_on(timer);
@@ -199,11 +199,11 @@ void kc__job_timer_message(kc_block_t *block)
 
     while (kc_load_acquire(&timer->state) == ARMING) /* job_timer.2 */
         kc__os_back_off(&looks);                     /* who has sent it on is about to say so */
-    if (moves(timer, SENT, ARMING)) {
+    if (try_move(timer, SENT, ARMING)) {
         send_on(timer);
         return;
     }
-    if (kc__timer_pending(&timer->timed.timer)) /* dropped when it was armed */
+    if (kc__timer_is_pending(&timer->timed.timer)) /* dropped when it was armed */
         kc__timers_remove(&thread(timer)->timers, &timer->timed.timer);
     kc__job_timer_unref(timer);
 }

@@ -29,7 +29,7 @@ bool kc__join_is_above(const kc_job_t *j, const kc_job_t *current)
 /* The outermost of the caller's scopes and job that is cancelled: what is below it is too. */
 static kc_job_t *cancelled_top(kc_job_t *current)
 {
-    while ((kc__job_flags(current) & KC_JOB_SCOPE) && kc__job_stopped(current->parent))
+    while ((kc__job_flags(current) & KC_JOB_SCOPE) && kc__job_is_stopped(current->parent))
         current = current->parent;
     return current;
 }
@@ -284,6 +284,6 @@ int kc__promise_keep(kc_job_t *j, int rc, void *payload)
     else
         j->code = rc;
     kc__job_unlock_to(j, word | KC_WORD_CLOSED | (rc == -ECANCELED ? KC_WORD_CANCELLED : 0));
-    kc__group_ends(j);
+    kc__group_end(j);
     return 0;
 }

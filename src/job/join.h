@@ -22,6 +22,6 @@ bool kc__join_has_failed(uint64_t word);
 void kc__join_uncancellable(kc_job_t *j);
 
 /* join_any.c: a job has ended that w, a stand-in, waited for. */
-void kc__join_wakes(kc_wait_t *w);
+void kc__join_wake(kc_wait_t *w);
 
 #endif

@@ -2,13 +2,13 @@
 /*
  * join_any.c - waiting for the first of several jobs.
  *
- * WHAT     Who waits for the first of several jobs stands in the lines of all of them by a stand-in
+ * WHAT     Who waits for the first of several jobs is in the queues of all of them by a stand-in
  *          each: a wait of nobody (its co is NULL), so that the end of a job, which claims it like
  *          that of a plain thread, need not know of it. Woken, a stand-in claims the real wait,
  *          under the lock of what they share (struct several), which the stand-ins that have been
  *          claimed hold beside who waits.
  *
- * SHAPE    in lines, one after the other --real_begins--> a stand-in that is woken ends the wait
+ * SHAPE    in queues, one after the other --begin_real--> a stand-in that is woken ends the wait
  *          over: by a stand-in, by a cancel, or before it has begun --leave_queues--> in none
  *
  * WHO      several: L(lock); standin[i].wait: L(the job), until it is claimed; then whoever ends
@@ -49,7 +49,7 @@ static void several_unref(struct several *all)
         kc__free(all);
 }
 
-void kc__join_wakes(kc_wait_t *w)
+void kc__join_wake(kc_wait_t *w)
 {
     struct standin *me = kc_container_of(w, struct standin, wait);
     struct several *all = me->of;
@@ -69,7 +69,7 @@ void kc__join_wakes(kc_wait_t *w)
 
 /* Takes a stand-in out of the wait queue of j. False: it is claimed, as j has ended or is about to.
  * word: what that of j is. */
-static bool leave_line(kc_job_t *j, kc_wait_t *w, uint64_t *word)
+static bool leave_queue(kc_job_t *j, kc_wait_t *w, uint64_t *word)
 {
     *word = kc__job_lock(j);
     bool waits = kc_load_relaxed(&w->word) == 0; /* it is claimed under this lock */
@@ -91,7 +91,7 @@ static size_t leave_queues(struct several *all, kc_job_t *const *jobs, size_t n,
     *failed = false;
     for (size_t i = 0; i < all->n; i++) {
         uint64_t word;
-        if (leave_line(jobs[i], &all->standin[i].wait, &word)) {
+        if (leave_queue(jobs[i], &all->standin[i].wait, &word)) {
             several_unref(all);
         } else if (ended == n || (!*failed && (word & KC_WORD_FAILED))) {
             ended = i;
@@ -102,7 +102,7 @@ static size_t leave_queues(struct several *all, kc_job_t *const *jobs, size_t n,
 }
 
 /* In all lines, but for those after a job that has ended: NULL: no memory. */
-static struct several *stand_in_lines(kc_thread_t *t, kc_job_t *const *jobs, size_t n)
+static struct several *stand_in_queues(kc_thread_t *t, kc_job_t *const *jobs, size_t n)
 {
     size_t size = sizeof(struct standin);
     struct several *all = n < SIZE_MAX / size - 1 ? kc__alloc(sizeof *all + n * size) : NULL;
@@ -124,7 +124,7 @@ static struct several *stand_in_lines(kc_thread_t *t, kc_job_t *const *jobs, siz
 }
 
 /* From now on a stand-in may end w. False: one would have, or a job had ended before. */
-static bool real_begins(struct several *all, size_t n, kc_wait_t *w)
+static bool begin_real(struct several *all, size_t n, kc_wait_t *w)
 {
     kc__spin_lock(&all->lock);
     if (!all->ended && all->n < n) {
@@ -180,13 +180,13 @@ KC_INLINE size_t wait_for_one(kc_thread_t *t, kcoro_t *co, kc_job_t *const *jobs
     kc_wait_t w;
 
     kc__wait_begin_on(t, co, &w, KC_WAIT_JOIN_ANY, NULL);
-    struct several *all = stand_in_lines(t, jobs, n);
+    struct several *all = stand_in_queues(t, jobs, n);
     *rc = all ? 0 : -ENOMEM;
     if (!all)
         return n;
-    if (real_begins(all, n, &w))
+    if (begin_real(all, n, &w))
         *rc = kc__wait_commit(&w, KC_FOREVER);
-    bool failed, stopped = co && kc__job_stopped(kc__job_of(co->task));
+    bool failed, stopped = co && kc__job_is_stopped(kc__job_of(co->task));
     size_t ended = leave_queues(all, jobs, n, &failed);
     if (*rc == 0 && !(failed && stopped)) /* what comes of a failure may end before it has */
         ended = all->which;
@@ -203,7 +203,7 @@ KC_AFTER_SWITCH int kc_join_any(kc_job_t *const *jobs, size_t n, size_t *which)
     if (rc != 0)
         return rc;
     size_t i = first_ended(jobs, n);
-    if (i == n && co && kc__job_stopped(kc__job_of(co->task))) {
+    if (i == n && co && kc__job_is_stopped(kc__job_of(co->task))) {
         rc = -ECANCELED;
         i = first_failed(jobs, n);
     } else if (i == n) {

@@ -29,20 +29,20 @@
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
-bool kc__options_any(const struct kc_job_options *w)
+bool kc__options_has_any(const struct kc_job_options *w)
 {
     return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
            w->signal;
 }
 
-static void timeout_rings(kc_job_t *j)
+static void time_out(kc_job_t *j)
 {
     kc__job_cancel(j, -ETIMEDOUT, KC_BY_TIMEOUT);
 }
 
 int kc__options_prepare(kc_job_t *j, const struct kc_job_options *w)
 {
-    if (!kc__options_any(w))
+    if (!kc__options_has_any(w))
         return 0;
     kc_job_ext_t *ext = kc__job_ext(j);
     ext->born = kc__sched_now(kc__job_sched(j));
@@ -54,7 +54,7 @@ int kc__options_prepare(kc_job_t *j, const struct kc_job_options *w)
     ext->stack = w->stack;
     ext->max_running = w->max_running;
     ext->dispose = w->dispose;
-    if (w->timeout && !(ext->timeout = kc__job_timer_new(j, timeout_rings)))
+    if (w->timeout && !(ext->timeout = kc__job_timer_new(j, time_out)))
         return -ENOMEM;
     if (w->grace && kc__grace_prepare(j, w->grace) != 0)
         return -ENOMEM;
@@ -140,7 +140,7 @@ static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
         return 0;
     if (!co || t->worker->sched != s)
         return -EINVAL;
-    if (kc__signal_in_handler())
+    if (kc__signal_is_in_handler())
         kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose " KC_RULE("G6"));
     kc_affinity_t here = KC_HERE;
     (void)kc__sched_find(s, &here);
@@ -160,7 +160,7 @@ int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *wh
 static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
 {
     struct kc_job_options options = kc__options_of(o);
-    kc_job_t *j = kc__job_new(s, kc__launch_flags(o) | kind, kc__options_any(&options));
+    kc_job_t *j = kc__job_new(s, kc__launch_flags(o) | kind, kc__options_has_any(&options));
 
     if (!j)
         return -ENOMEM;
@@ -344,7 +344,7 @@ int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t 
 
 /* The thread that keeps the time of a job without a body, and ends it if it fails: not the
  * caller's, which may compute for long. */
-static kc_worker_t *who_looks_after(kc_sched_t *s)
+static kc_worker_t *keeper_of(kc_sched_t *s)
 {
     const kc_worker_t *me = kc__worker();
 
@@ -375,7 +375,7 @@ static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
     bool held = (kind & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
     if (held)
         kc_add_relaxed(&s->external, KC_EXTERNAL_ONE);
-    kc_store_relaxed(&j->task.worker, who_looks_after(s));
+    kc_store_relaxed(&j->task.worker, keeper_of(s));
     rc = enter(parent, j, kind & KC_JOB_ONESHOT ? 4 : 3); /* one is ours until it is armed */
     leave_place(o);
     if (rc != 0) {
@@ -435,7 +435,7 @@ bool kc__external_begin_foreign(kc_sched_t *s)
     return true;
 }
 
-void kc__group_ends(kc_job_t *j)
+void kc__group_end(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool held = (kc__job_flags(j) & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
@@ -451,7 +451,7 @@ int kc_group_close(kc_job_t *group)
     if (!group || !(kc__job_flags(kc__job_live("kc_group_close", group)) & KC_JOB_GROUP))
         return -EINVAL;
     if (!(kc__job_change(group, KC_WORD_CLOSED, 0) & KC_WORD_CLOSED))
-        kc__group_ends(group);
+        kc__group_end(group);
     return 0;
 }
 

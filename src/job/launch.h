@@ -31,7 +31,7 @@ KC_INLINE struct kc_job_options kc__options_of(const kc_launch_opts_t *o)
 }
 
 /* True: the job needs an extension. */
-bool kc__options_any(const struct kc_job_options *options);
+bool kc__options_has_any(const struct kc_job_options *options);
 
 /* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
 int kc__options_prepare(kc_job_t *j, const struct kc_job_options *options);
@@ -73,6 +73,6 @@ void kc__external_end(kc_sched_t *s);
 bool kc__external_begin_foreign(kc_sched_t *s);
 
 /* A group is closed, or a promise kept or cancelled: what held it open is gone. */
-void kc__group_ends(kc_job_t *j);
+void kc__group_end(kc_job_t *j);
 
 #endif

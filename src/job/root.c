@@ -214,7 +214,7 @@ void kc__roots_over(kc_sched_t *s)
         kc__job_cancel(j, 0, KC_BY_GRACE);
 }
 
-bool kc__roots_idle(kc_sched_t *s)
+bool kc__roots_are_idle(kc_sched_t *s)
 {
     bool leave_detached = kc_load_relaxed(&s->leave_detached);
 
@@ -284,7 +284,7 @@ static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *
 static kc_job_t *task_with(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
                            uint32_t flags, const struct kc_job_options *options)
 {
-    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__options_any(options));
+    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__options_has_any(options));
 
     if (!j || kc__options_prepare(j, options) == 0)
         return j;

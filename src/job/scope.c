@@ -64,7 +64,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
         .signal = opts->signal,
     };
     kc_job_t *j =
-        kc__job_new(t->worker->sched, opts->flags | KC_JOB_SCOPE, kc__options_any(&options));
+        kc__job_new(t->worker->sched, opts->flags | KC_JOB_SCOPE, kc__options_has_any(&options));
     if (!j)
         return -ENOMEM;
     if (kc__options_prepare(j, &options) != 0) {
@@ -83,7 +83,7 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     push_mark(s, t->current);
     co->task = &j->task;
     if (kc_unlikely(kc__job_word(j) & KC_WORD_CANCELLED))
-        kc__grace_begins(j, true); /* which needs no memory */
+        kc__grace_begin(j, true); /* which needs no memory */
     kc__options_arm(j, &options);
     return 0;
 }

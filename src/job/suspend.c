@@ -79,9 +79,9 @@ static void call(struct waker *k, void (*fn)(kc_waker_t *w, void *arg))
 {
     struct kc_handler_state *h = kc__handler_state();
 
-    kc__handler_begins(h);
+    kc__handler_begin(h);
     fn(kc__handle_name(&k->handle), k->arg);
-    kc__handler_ends(h);
+    kc__handler_end(h);
 }
 
 /* ---- who ends it ---------------------------------------------------------------------------- */
@@ -165,7 +165,7 @@ KC_AFTER_SWITCH int kc_suspend(void (*begin)(kc_waker_t *w, void *arg),
     if (co)
         kc__worker_count(t->worker, KC_COUNT_SUSPENDS);
     call(k, begin);
-    if (co && kc__job_stopped(kc__job_of(co->task)))
+    if (co && kc__job_is_stopped(kc__job_of(co->task)))
         kc__suspend_cancel(
             &w); /* it did not wait yet when begin, or what that did, cancelled it */
     rc = kc__wait_commit(&w, KC_FOREVER);

@@ -87,7 +87,7 @@ const char *kc__wait_call(kc_wait_kind_t kind)
 
 void kc__wait_check_more(const char *call)
 {
-    if (kc__signal_in_handler())
+    if (kc__signal_is_in_handler())
         kc__usage(call, "waits inside a handler or dispose " KC_RULE("G6"));
 }
 
@@ -103,7 +103,7 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object)
 }
 
 /* The time has come, on the thread of the coroutine. */
-static void wait_times_out(kc_timed_call_t *timed)
+static void time_out(kc_timed_call_t *timed)
 {
     kc_wait_t *w = kc_container_of(timed, kc_wait_t, timed);
 
@@ -155,7 +155,7 @@ int kc__wait_as_thread(kc_wait_t *w, kc_time_t deadline)
 
 void kc__wait_arm(kc_wait_t *w, kc_time_t deadline)
 {
-    w->timed.ring = wait_times_out;
+    w->timed.ring = time_out;
     kc__timers_add(&w->worker->timers, &w->timed.timer, deadline);
     kc__worker_hear_of(w->worker, deadline);
 }
@@ -174,7 +174,7 @@ void kc__wait_wake_other(kc_wait_t *w)
     }
     kc__tsan_release(w);
     if (kc_unlikely(w->kind == KC_WAIT_STANDIN)) {
-        kc__join_wakes(w);
+        kc__join_wake(w);
         return;
     }
     kc_store_release(&w->word, KC_DONE); /* wait.2 */
@@ -187,7 +187,7 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
 {
     bool plain = kc_likely(kc_load_relaxed(&t->current->block.flags) == KC_CORO_TASK);
 
-    if (!co || !w->co || w->worker != t->worker || (!plain && kc__signal_in_handler()))
+    if (!co || !w->co || w->worker != t->worker || (!plain && kc__signal_is_in_handler()))
         kc__wait_wake(w);
     else
         kc__worker_hand_over(t, co, w->co);
@@ -196,7 +196,7 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
 void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
 {
     t->worker->budget = KC_BUDGET;
-    if (!kc__signal_in_handler())
+    if (!kc__signal_is_in_handler())
         (void)kc__worker_yield(t, co);
 }
 
@@ -323,7 +323,7 @@ int kc_hop(kc_affinity_t where)
         return -EINVAL;
     kc__wait_check(co, "kc_hop");
     kc_job_t *j = kc__job_of(co->task);
-    if (kc__job_stopped(j))
+    if (kc__job_is_stopped(j))
         return kc__job_cancelled_here(co);
     const kc_job_t *own = kc__job_own(co);
     if (kc_unlikely(kc__job_flags(own) & KC_JOB_MIGRATE)) /* where it wants to be it stays */
@@ -340,7 +340,7 @@ int kc_hop(kc_affinity_t where)
     return 0;
 }
 
-bool kc__wait_joins(const kcoro_t *co)
+bool kc__wait_is_join(const kcoro_t *co)
 {
     uint8_t kind = kc_load_relaxed(&co->task->kind);
 
@@ -365,7 +365,7 @@ bool kc__wait_move(kcoro_t *co, kc_worker_t *to)
     if (!to || to == from || to->sched != from->sched || to->index == KC_MAIN ||
         co == t->current || kc_load_relaxed(&co->state) == KC_CORO_CALLING) /* rule C10 */
         return false;
-    if (w && kc__timer_pending(&w->timed.timer))
+    if (w && kc__timer_is_pending(&w->timed.timer))
         kc__timers_remove(&from->timers, &w->timed.timer);
     set_worker(kc__job_of(co->task), to);
     kc__worker_send(to, &co->block);

@@ -108,7 +108,7 @@ KC_INLINE void kc__wait_spend(kc_thread_t *t, kcoro_t *co)
 
 /* As kc_task_hooks.move and joins (task.h) say. */
 bool kc__wait_move(kcoro_t *co, kc_worker_t *to);
-bool kc__wait_joins(const kcoro_t *co);
+bool kc__wait_is_join(const kcoro_t *co);
 
 /* On its thread: the job of this task, whose body waits, is cancelled. */
 void kc__wait_cancel(kc_task_t *task);
@@ -139,7 +139,7 @@ KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
     return kc__wait_claim_own(w, rc);
 }
 
-KC_INLINE bool kc__wait_open(const kc_wait_t *w)
+KC_INLINE bool kc__wait_is_open(const kc_wait_t *w)
 {
     return kc_load_relaxed(&w->word) == 0;
 }
@@ -235,7 +235,7 @@ KC_INLINE int kc__wait_commit_on(kc_thread_t *t, kcoro_t *co, kc_wait_t *w, kc_t
     kc__worker_leave(t, co);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc_unlikely(kc__timer_pending(&w->timed.timer)))
+    if (kc_unlikely(kc__timer_is_pending(&w->timed.timer)))
         kc__timers_remove(&w->worker->timers, &w->timed.timer);
     return kc_unlikely(kc_load_relaxed(&co->claim) == KC_CLAIM_CANCELLED) ? -ECANCELED : w->rc;
 }
@@ -246,7 +246,7 @@ KC_INLINE int kc__wait_commit(kc_wait_t *w, kc_time_t deadline)
 }
 
 /* Nobody has claimed it yet, as it looks. */
-KC_INLINE bool kc__wait_open(const kc_wait_t *w)
+KC_INLINE bool kc__wait_is_open(const kc_wait_t *w)
 {
     return kc_likely(w->co != NULL) ? kc_load_relaxed(&w->co->claim) >= KC_CLAIM_UNCANCELLABLE
                                     : kc_load_relaxed(&w->word) == 0;

@@ -108,7 +108,7 @@ static void one_ending(void *owner, uint64_t done)
     size_t index = (size_t)(one - g->one);
 
     note_first(&g->first, index);
-    if (kc__job_did(one->job)) {
+    if (kc__job_has_succeeded(one->job)) {
         /* Before the first one has ended we do not cancel the scope: then the caller was. */
         one->in_time = !g->scope || !(kc__job_word(g->scope) & KC_WORD_CANCELLED);
         note_first(&g->first_ok, index);
@@ -292,7 +292,7 @@ static int check(const kc_call_t *calls, size_t n)
 static void fill_in(kc_call_t *call, kc_job_t *job)
 {
     call->payload = NULL;
-    if (!job || !kc__job_did(job)) {
+    if (!job || !kc__job_has_succeeded(job)) {
         call->rc = job ? kc__job_result(job) : -ECANCELED;
         return;
     }
@@ -315,7 +315,7 @@ struct found {
     bool ok_in_time;          /* the same of the first success                            */
 };
 
-static bool in_time(const struct gather *g, size_t which)
+static bool is_in_time(const struct gather *g, size_t which)
 {
     return which > 0 && g->one[which - 1].in_time;
 }
@@ -345,8 +345,8 @@ static int run_all(kc_call_t *calls, size_t n, const struct options *options, st
     found->first = kc_load_acquire(&g->first);         /* collect.3 */
     found->ok = kc_load_acquire(&g->first_ok);         /* collect.3 */
     found->failed = kc_load_acquire(&g->first_failed); /* collect.3 */
-    found->first_in_time = in_time(g, found->first);
-    found->ok_in_time = in_time(g, found->ok);
+    found->first_in_time = is_in_time(g, found->first);
+    found->ok_in_time = is_in_time(g, found->ok);
     return 0;
 }
 

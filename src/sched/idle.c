@@ -72,9 +72,9 @@ void kc__sched_wake_any(kc_sched_t *s)
 /* ---- searching ------------------------------------------------------------------------------ */
 
 /* Is there something that any worker may do? */
-static bool stealable(kc_sched_t *s)
+static bool has_stealable(kc_sched_t *s)
 {
-    bool any = !kc__mpsc_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
+    bool any = !kc__mpsc_is_empty(&s->injector) || kc__deque_size_hint(&s->main->deque) > 0;
 
     for (int i = 0; i < s->workers && !any; i++)
         any = kc__deque_size_hint(&s->worker[i]->deque) > 0;
@@ -87,7 +87,7 @@ void kc__worker_stop_searching(kc_worker_t *w)
     if (!w->searching)
         return;
     w->searching = false;
-    if (kc__idle_found(&w->sched->idle) && stealable(w->sched))
+    if (kc__idle_found(&w->sched->idle) && has_stealable(w->sched))
         kc__sched_wake_any(w->sched);
 }
 
@@ -151,11 +151,12 @@ int64_t kc__worker_cool_at(void)
 /* ---- sleeping ------------------------------------------------------------------------------- */
 
 /* After its bit is set: is there anything to do after all? */
-static bool anything_left(kc_worker_t *w)
+static bool has_anything_left(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (!kc__mpsc_empty(&w->inbox) || (w != s->main && kc_load_acquire(&s->closing))) /* idle.7 */
+    if (!kc__mpsc_is_empty(&w->inbox) ||
+        (w != s->main && kc_load_acquire(&s->closing))) /* idle.7 */
         return true;
     if (w == s->main && kc__worker_has_mode(w, KC_MODE_ONCE) &&
         kc_load_relaxed(&s->interval_runs) == 0)
@@ -163,10 +164,10 @@ static bool anything_left(kc_worker_t *w)
     uint64_t seen;
     if (w == s->main && s->held && !kc__sched_hooks.awaits_external(s, &seen))
         return true; /* all wait for ever now */
-    if (kc__worker_stopped(w) || (w == s->main && s->until_idle && kc__sched_hooks.idle(s)))
+    if (kc__worker_is_stopped(w) || (w == s->main && s->until_idle && kc__sched_hooks.idle(s)))
         return true;
     return w->works && !kc__worker_has_mode(w, KC_MODE_NO_STACK) &&
-           (!kc__mpsc_empty(&w->offers) || stealable(s));
+           (!kc__mpsc_is_empty(&w->offers) || has_stealable(s));
 }
 
 /* True: somebody has woken it. */
@@ -191,7 +192,7 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
     kc_time_t due = until;
 
     for (int i = 0; i < SPINS; i++) {
-        if (!kc__mpsc_empty(&w->inbox)) {
+        if (!kc__mpsc_is_empty(&w->inbox)) {
             kc_store_relaxed(&w->due, 0);
             return;
         }
@@ -199,7 +200,7 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
             return;
         kc__relax();
     }
-    while (kc__mpsc_empty(&w->inbox) && kc__worker_cool(w, KC_COOL_IDLE))
+    while (kc__mpsc_is_empty(&w->inbox) && kc__worker_cool(w, KC_COOL_IDLE))
         ;
     if (kc__worker_cool_at() < until)
         until = kc__worker_cool_at();
@@ -208,10 +209,10 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
     bool searching = w->searching;
     w->searching = false;
     kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
-    bool left = anything_left(w);
+    bool left = has_anything_left(w);
     kc_store_relaxed(&w->due, left ? 0 : due);
     /* Who stays up for its own inbox has searched too, and others have relied on that. */
-    if (left && searching && stealable(s))
+    if (left && searching && has_stealable(s))
         kc__sched_wake_any(s);
     if (left && kc__idle_leave(&s->idle, w->bits))
         return;

@@ -90,7 +90,7 @@ static bool take_block(kc_worker_t *w, kc_block_t *block)
     else if (magic == KC_TASK_MAGIC && !kc_container_of(block, kc_task_t, block)->co &&
              !(kc_load_relaxed(&block->flags) & KC_TASK_BODILESS))
         kc__worker_keep_unstarted(w, kc_container_of(block, kc_task_t, block));
-    else if (kc__worker_on_own_stack())
+    else if (kc__worker_is_on_own_stack())
         kc__task_hooks.message(block);
     else
         kc__worker_read_later(w, block);
@@ -133,7 +133,7 @@ size_t kc__worker_take_shared(kc_worker_t *w, kc_mpsc_t *from, KC_ATOMIC(uint32_
     uint32_t free = 0;
     size_t n = 0;
 
-    if (kc__mpsc_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* inbox.1 */
+    if (kc__mpsc_is_empty(from) || !kc_cas_acq_rel(taken, &free, 1)) /* inbox.1 */
         return 0;
     kc_mpsc_node_t *node = kc__mpsc_take_all(from);
     kc_store_release(taken, 0); /* inbox.2 */
@@ -184,7 +184,7 @@ bool kc__worker_is_wanted_there(kc_worker_t *w)
 bool kc__worker_take_due(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
-    bool any = false, timed = w == s->main && s->follow_clock && kc__timed_any(s->timed);
+    bool any = false, timed = w == s->main && s->follow_clock && kc__timed_has_any(s->timed);
     kc_timer_t *timer;
 
     if (kc__timers_count(&w->timers) == 0 && !timed) {

@@ -96,7 +96,7 @@ static bool is_quiet(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
     uint64_t seen;
-    bool quiet = !w->ready.head && kc__mpsc_empty(&w->inbox) &&
+    bool quiet = !w->ready.head && kc__mpsc_is_empty(&w->inbox) &&
                  kc__worker_next_due(w) == KC_FOREVER &&
                  !kc__sched_hooks.awaits_external(s, &seen);
 

@@ -262,7 +262,7 @@ void kc__sched_forked(void)
 
 /* One scheduler more is about to come, or, by 1, has come. In a child of a process that had some
  * there can be none. */
-static void comes_alive(uint32_t more)
+static void count_live(uint32_t more)
 {
     uint64_t seen = kc_load_relaxed(&live), process = (uint64_t)kc__os_process() << 32;
 
@@ -280,7 +280,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
     int rc = out ? check_opts(opts) : -EINVAL;
     if (rc < 0)
         return rc;
-    comes_alive(0);
+    count_live(0);
     kc_thread_t *t = kc__thread_make();
     if (!t)
         return -ENOMEM;
@@ -303,7 +303,7 @@ int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out)
         sched_retire(s);
         return rc;
     }
-    comes_alive(1);
+    count_live(1);
     *out = s;
     return 0;
 }
@@ -347,7 +347,7 @@ static bool main_has_work(kc_sched_t *s)
     bool deque = s->main->works && kc__deque_size_hint(&s->main->deque) > 0;
 
     return s->main->ready.count + s->main->unstarted.count + s->again.count > 0 || deque ||
-           s->main->own_stack.head || !kc__mpsc_empty(&s->main->inbox);
+           s->main->own_stack.head || !kc__mpsc_is_empty(&s->main->inbox);
 }
 
 /* When main has something to do by itself; KC_FOREVER: never. */
@@ -363,7 +363,7 @@ static void pump_end(kc_sched_t *s)
 {
     for (int i = 0; i < 16 && kc__worker_cool(s->main, KC_COOL_IDLE); i++)
         ; /* a host's loop does not wait for more than that */
-    if (s->main->works && !kc__mpsc_empty(&s->main->offers) && kc__spread_take(s->main))
+    if (s->main->works && !kc__mpsc_is_empty(&s->main->offers) && kc__spread_take(s->main))
         kc__sched_wake_any(s); /* others have time for it */
     kc__worker_stop_searching(s->main);
     s->pumping = false;

@@ -114,7 +114,7 @@ static void expect_look(kc_worker_t *v)
 
 static void offer(kc_worker_t *v, kc_task_t *task)
 {
-    if (kc__mpsc_empty(&v->offers))
+    if (kc__mpsc_is_empty(&v->offers))
         expect_look(v);
     bool first = kc__mpsc_push(&v->offers, &task->block.link);
     kc_or_relaxed(&v->mode, KC_MODE_OFFERS);
@@ -145,7 +145,7 @@ static bool offer_to_emptier(kc_worker_t *w, kc_task_t *task)
 }
 
 /* The last one of its kind that has started here is there, and waits: not for jobs. */
-static bool waits_first(const kc_worker_t *w, const kc_task_t *task)
+static bool is_example_waiting(const kc_worker_t *w, const kc_task_t *task)
 {
     const kc_task_t *last = w->last;
 
@@ -156,7 +156,7 @@ static bool waits_first(const kc_worker_t *w, const kc_task_t *task)
 
 kc_task_t *kc__spread(kc_worker_t *w, kc_task_t *task)
 {
-    while (task && waits_first(w, task) && offer_to_emptier(w, task))
+    while (task && is_example_waiting(w, task) && offer_to_emptier(w, task))
         task = kc__deque_pop(&w->deque);
     if (task && (!w->last || w->last_fn == task->fn || --w->last_age == 0)) {
         w->last = task;
@@ -195,7 +195,7 @@ bool kc__spread_take_back(kc_worker_t *w)
 
     for (uint32_t i = 0; i <= (uint32_t)s->workers; i++) {
         kc_worker_t *v = member(s, i);
-        if (v == w || kc__mpsc_empty(&v->offers))
+        if (v == w || kc__mpsc_is_empty(&v->offers))
             continue;
         if ((is_deadlocked(v) || is_away(v)) && take_offers(w, v))
             return true;
@@ -209,7 +209,7 @@ kc_time_t kc__spread_due(const kc_worker_t *w)
     const kc_sched_t *s = w->sched;
 
     for (uint32_t i = 0; w->works && i <= (uint32_t)s->workers; i++)
-        if (member(s, i) != w && !kc__mpsc_empty(&member(s, i)->offers))
+        if (member(s, i) != w && !kc__mpsc_is_empty(&member(s, i)->offers))
             return kc__os_now() + PATIENCE;
     return KC_FOREVER;
 }

@@ -420,7 +420,7 @@ void kc__timers_init(kc_timers_t *ts, kc_time_t now)
 
 KC_INLINE void add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due, uint64_t seq)
 {
-    KC_ASSERT(!kc__timer_pending(t));
+    KC_ASSERT(!kc__timer_is_pending(t));
     t->due = due;
     t->seq = seq;
     t->child = NULL;
@@ -450,7 +450,7 @@ void kc__timers_add_again(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
 
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
-    KC_ASSERT(kc__timer_pending(t));
+    KC_ASSERT(kc__timer_is_pending(t));
     ts->count--;
     if (key_of(t->due) > ts->last)
         list_cut(t);

@@ -72,7 +72,7 @@ kc_time_t kc__timers_next(const kc_timers_t *ts);
 /* Asserts the RULES of timer.c; takes time proportional to the number of timers. */
 void kc__timers_check(const kc_timers_t *ts);
 
-KC_INLINE bool kc__timer_pending(const kc_timer_t *t)
+KC_INLINE bool kc__timer_is_pending(const kc_timer_t *t)
 {
     return t->where != NULL;
 }

@@ -244,7 +244,7 @@ static void take_cancelled(kc_timed_tasks_t *timed)
     for (kc_mpsc_node_t *node = kc__mpsc_take_all(&timed->cancelled); node;) {
         kc_token_t *t = kc_container_of(node, kc_token_t, cancel_link);
         node = node->next;
-        if (kc__timer_pending(&t->timer))
+        if (kc__timer_is_pending(&t->timer))
             kc__timers_remove(&timed->timers, &t->timer);
         unref(t); /* the timer's */
     }
@@ -275,7 +275,7 @@ kc_time_t kc__timed_next_due(kc_timed_tasks_t *timed)
     return kc__timers_next(&timed->timers);
 }
 
-bool kc__timed_any(const kc_timed_tasks_t *timed)
+bool kc__timed_has_any(const kc_timed_tasks_t *timed)
 {
     return kc__timers_count(&timed->timers) > 0;
 }

@@ -22,7 +22,7 @@ bool kc__timed_start_due(kc_timed_tasks_t *timed, kc_time_t now);
 kc_time_t kc__timed_next_due(kc_timed_tasks_t *timed);
 
 /* There are timed tasks. */
-bool kc__timed_any(const kc_timed_tasks_t *timed);
+bool kc__timed_has_any(const kc_timed_tasks_t *timed);
 
 /* A token that another thread has made comes in. Main thread. */
 void kc__timed_take(kc_timed_tasks_t *timed, kc_block_t *block);

@@ -174,7 +174,7 @@ KC_INLINE kcoro_t *start_unstarted(kc_worker_t *w)
     return co;
 }
 
-bool kc__worker_stopped(kc_worker_t *w)
+bool kc__worker_is_stopped(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
@@ -241,20 +241,20 @@ static KC_NOINLINE bool look_around(kc_worker_t *w, bool own)
     if (w->works && kc__worker_take_injector(w))
         kc__sched_wake_any(w->sched);
     kc__worker_take_without_stack(w);
-    return !kc__worker_stopped(w) && (own || !kc__worker_is_wanted_there(w));
+    return !kc__worker_is_stopped(w) && (own || !kc__worker_is_wanted_there(w));
 }
 
 /* The same when there is more to it than to take the next one. */
 static KC_NOINLINE kcoro_t *next_slow(kc_worker_t *w, uint64_t every)
 {
     uint64_t turn = kc__worker_next_turn(w);
-    bool unstarted_first = turn % every == 0, own = kc__worker_on_own_stack();
+    bool unstarted_first = turn % every == 0, own = kc__worker_is_on_own_stack();
     kcoro_t *co;
 
     kc__worker_check_process(w);
-    if (!kc__mpsc_empty(&w->inbox))
+    if (!kc__mpsc_is_empty(&w->inbox))
         kc__worker_take_inbox(w);
-    if (!kc__mpsc_empty(&w->offers) && w->works)
+    if (!kc__mpsc_is_empty(&w->offers) && w->works)
         kc__spread_take(w);
     if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ASKED)))
         kc__spread_share(w);
@@ -293,13 +293,13 @@ KC_INLINE bool is_quiet(const kc_worker_t *w, uint32_t mode)
 /* There is a task that this thread may start, in its own queues or in the injector. */
 KC_INLINE bool can_start(const kc_worker_t *w)
 {
-    return kc__worker_has_unstarted(w) || (w->works && !kc__mpsc_empty(&w->sched->injector));
+    return kc__worker_has_unstarted(w) || (w->works && !kc__mpsc_is_empty(&w->sched->injector));
 }
 
 /* This turn, the next one, is one like most: there is nothing to be looked at but who is ready.
  * mode: what would have to be thought of; every: which turns begin with what has not started. Those
  * that look at everything are among them. */
-KC_INLINE bool turn_without(const kc_worker_t *w, uint64_t turn, uint32_t mode, uint64_t every)
+KC_INLINE bool is_turn_without(const kc_worker_t *w, uint64_t turn, uint32_t mode, uint64_t every)
 {
     bool other =
         turn % every == 0 && (kc_unlikely(turn % KC_LOOK_EVERY == 0) || kc_unlikely(can_start(w)));
@@ -309,8 +309,8 @@ KC_INLINE bool turn_without(const kc_worker_t *w, uint64_t turn, uint32_t mode, 
 
 KC_INLINE bool is_plain_turn(const kc_worker_t *w, uint64_t turn, uint64_t every)
 {
-    return turn_without(w, turn, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_OFFERS | KC_MODE_ASKED,
-                        every);
+    return is_turn_without(
+        w, turn, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_OFFERS | KC_MODE_ASKED, every);
 }
 
 /* The next coroutine that may run here; NULL: none. */
@@ -352,7 +352,7 @@ KC_INLINE kcoro_t *take_turn(kc_thread_t *t, kcoro_t *co, uint64_t every)
     set_aside(t->current, co);
     kcoro_t *run = next(t->worker, every);
     if (kc_likely(run != co))
-        kc__worker_runs(t->worker, run);
+        kc__worker_begin_turn(t->worker, run);
     else
         count_stay(t->worker);
     return run ? entry_of(run) : t->main_co;
@@ -419,7 +419,7 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     if (!w->ready.head)
         return leave_and_start(t, co);
     uint64_t turn = kc__worker_next_turn(w);
-    if (kc_unlikely(me != co) || !turn_without(w, turn, UINT32_MAX, UNSTARTED_EVERY))
+    if (kc_unlikely(me != co) || !is_turn_without(w, turn, UINT32_MAX, UNSTARTED_EVERY))
         return leave_slow(t, co);
     kcoro_t *run = kc_container_of(kc__queue_shift(&w->ready), kcoro_t, block);
     return kc_likely(run != co) ? switch_fast(t, w, turn, co, run) : stay(w, co);
@@ -459,7 +459,8 @@ int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
     uint64_t turn = kc__worker_next_turn(w);
 
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
-    if (kc_unlikely(!w->ready.head || me != co) || !turn_without(w, turn, UINT32_MAX, YIELD_EVERY))
+    if (kc_unlikely(!w->ready.head || me != co) ||
+        !is_turn_without(w, turn, UINT32_MAX, YIELD_EVERY))
         return yield_slow(t, co);
     kc_block_t *block = kc__queue_rotate(&w->ready, &co->block);
     return switch_fast(t, w, turn, co, kc_container_of(block, kcoro_t, block));
@@ -473,7 +474,7 @@ int kc__worker_run_now(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     t->worker->launcher = co;
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     set_aside(me, co);
-    kc__worker_shows(t->worker, to);
+    kc__worker_show(t->worker, to);
     kc__worker_count(t->worker, KC_COUNT_NOW);
     return kc__coro_switch(t, me, to);
 }
@@ -498,16 +499,16 @@ void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
     make_ready(t->worker, co);
     kc_store_relaxed(&me->state, KCORO_SUSPENDED);
     set_aside(me, co);
-    kc__worker_runs(t->worker, to);
+    kc__worker_begin_turn(t->worker, to);
     kc__coro_switch(t, me, entry_of(to));
 }
 
 kc_task_t *kc__worker_next_body(kc_worker_t *w)
 {
     if (w->ready.head || kc__worker_is_look_due(w, kc__worker_next_turn(w)) ||
-        !kc__mpsc_empty(&w->inbox) ||
+        !kc__mpsc_is_empty(&w->inbox) ||
         kc__worker_has_mode(w, KC_MODE_ORACLE | KC_MODE_FORKED | KC_MODE_OFFERS | KC_MODE_ASKED) ||
-        !kc__worker_has_unstarted(w) || kc__worker_stopped(w))
+        !kc__worker_has_unstarted(w) || kc__worker_is_stopped(w))
         return NULL;
     kc_task_t *task = pop_unstarted(w);
     if (!task)
@@ -553,7 +554,7 @@ void kc__worker_end(kcoro_t *me, kc_task_t *task, kcoro_t *to)
         to = next(w, UNSTARTED_EVERY);
     else if (to == t->main_co)
         to = NULL;
-    kc__worker_runs(w, to);
+    kc__worker_begin_turn(w, to);
     to = to ? entry_of(to) : t->main_co;
     if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TOOLS))) {
         kc__tsan_release(task); /* all that it did, for whoever hears of its end */
@@ -574,7 +575,7 @@ void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
 {
     kc_store_relaxed(&co->state, KCORO_READY);
     kcoro_t *run = next(t->worker, UNSTARTED_EVERY);
-    kc__worker_runs(t->worker, run);
+    kc__worker_begin_turn(t->worker, run);
     kc__coro_switch_then(t, co, run ? entry_of(run) : t->main_co, post, co);
 }
 
@@ -591,7 +592,7 @@ static void enter(kcoro_t *co)
     kc_thread_t *t = kc__thread();
     struct kc_call *call = &t->worker->call;
 
-    kc__worker_runs(t->worker, co);
+    kc__worker_begin_turn(t->worker, co);
     go(t, entry_of(co));
     while (call->fn) {
         void (*fn)(void *) = call->fn;
@@ -625,7 +626,7 @@ bool kc__worker_run_ready(kc_worker_t *w)
 {
     bool any = false;
 
-    for (kcoro_t *co; !kc__worker_stopped(w) && (co = next(w, UNSTARTED_EVERY)) != NULL;
+    for (kcoro_t *co; !kc__worker_is_stopped(w) && (co = next(w, UNSTARTED_EVERY)) != NULL;
          any = true) {
         kc__worker_stop_searching(w);
         enter(co);
@@ -719,7 +720,7 @@ void kc__worker_reset(kc_worker_t *w)
         kc_store_relaxed(&w->counter[i], 0);
     kc__timers_init(&w->timers, 0);
     KC_ASSERT(!w->ready.head && !w->unstarted.head && !w->own_stack.head &&
-              kc__mpsc_empty(&w->inbox) && kc__mpsc_empty(&w->offers));
+              kc__mpsc_is_empty(&w->inbox) && kc__mpsc_is_empty(&w->offers));
 }
 
 void kc__worker_free(kc_worker_t *w)

@@ -16,7 +16,7 @@ KC_INLINE uint64_t kc__worker_next_turn(const kc_worker_t *w)
 }
 
 /* From now on w, whose thread calls, runs co; NULL: the thread's own stack. */
-KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
+KC_INLINE void kc__worker_show(kc_worker_t *w, kcoro_t *co)
 {
     kc_store_relaxed(&w->running, co);
     if (kc_likely(!kc__worker_has_mode(w, KC_MODE_TRACE | KC_MODE_CYCLES)))
@@ -27,10 +27,10 @@ KC_INLINE void kc__worker_shows(kc_worker_t *w, kcoro_t *co)
         KC_TRACE(w->sched, .kind = KC_EVENT_RUN, .job = co ? kc__task_number(co->task) : 0);
 }
 
-/* The same, and that is a turn. */
-KC_INLINE void kc__worker_runs(kc_worker_t *w, kcoro_t *co)
+/* As kc__worker_show; and if it is a coroutine, that is a turn. */
+KC_INLINE void kc__worker_begin_turn(kc_worker_t *w, kcoro_t *co)
 {
-    kc__worker_shows(w, co);
+    kc__worker_show(w, co);
     if (kc_likely(co != NULL))
         kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
 }
@@ -71,10 +71,10 @@ KC_INLINE void kc__worker_forget(kc_worker_t *w, const kc_task_t *task)
 }
 
 /* The pump is to return: it goes on on the thread's own stack, so that is where to go. */
-bool kc__worker_stopped(kc_worker_t *w);
+bool kc__worker_is_stopped(kc_worker_t *w);
 
 /* True: the thread is on its own stack, not on that of a coroutine. */
-KC_INLINE bool kc__worker_on_own_stack(void)
+KC_INLINE bool kc__worker_is_on_own_stack(void)
 {
     const kc_thread_t *t = kc__thread();
 

@@ -22,7 +22,7 @@ KC_NOINLINE struct kc_handler_state *kc__handler_state(void)
     return &handler_state;
 }
 
-void kc__handler_begins(struct kc_handler_state *me)
+void kc__handler_begin(struct kc_handler_state *me)
 {
     kcoro_t *co = kc__thread()->current;
 
@@ -33,7 +33,7 @@ void kc__handler_begins(struct kc_handler_state *me)
         kc_store_relaxed(&co->block.flags, KC_CORO_TASK | KC_CORO_CHECKED);
 }
 
-void kc__handler_ends(struct kc_handler_state *me)
+void kc__handler_end(struct kc_handler_state *me)
 {
     if (--me->depth > 0)
         return;
@@ -41,7 +41,7 @@ void kc__handler_ends(struct kc_handler_state *me)
         kc_store_relaxed(&me->marked->block.flags, KC_CORO_TASK);
 }
 
-bool kc__signal_in_handler(void)
+bool kc__signal_is_in_handler(void)
 {
     return kc__handler_state()->depth > 0;
 }

@@ -12,7 +12,7 @@
 struct kc_emit; /* signal.c */
 
 /* True inside a handler of this thread, where nothing may wait (rule G6). */
-bool kc__signal_in_handler(void);
+bool kc__signal_is_in_handler(void);
 
 /* One for each thread. Its address tells threads apart. */
 struct kc_handler_state {
@@ -27,7 +27,7 @@ struct kc_handler_state {
 struct kc_handler_state *kc__handler_state(void);
 
 /* Before and after a call of the user's that may not wait. me: the calling thread's. */
-void kc__handler_begins(struct kc_handler_state *me);
-void kc__handler_ends(struct kc_handler_state *me);
+void kc__handler_begin(struct kc_handler_state *me);
+void kc__handler_end(struct kc_handler_state *me);
 
 #endif

@@ -87,9 +87,9 @@ static void run(struct kc_emit *e, const struct kc_visit *v, kc_slot_fn_t fn, vo
 
     me->work = NULL;
     me->calls = e;
-    kc__handler_begins(me);
+    kc__handler_begin(me);
     fn(v->set, v->signal, arg);
-    kc__handler_ends(me);
+    kc__handler_end(me);
     me->calls = calls;
     me->work = work;
 }

@@ -24,7 +24,7 @@ static uint64_t last_search; /* T */
 
 /* ---- runs of handlers, and waiting for their end --------------------------------------------- */
 
-static bool runs(const struct kc_visit *v, const kc_slot_t *slot, kc_sigset_t bits)
+static bool is_running(const struct kc_visit *v, const kc_slot_t *slot, kc_sigset_t bits)
 {
     return v->slot == slot && (v->running & bits);
 }
@@ -36,7 +36,7 @@ static bool mark_inside(kc_signal_t *s, const kc_slot_t *slot, uint64_t waits)
     bool inside = false;
 
     for (struct kc_visit *v = s->visits; v; v = v->after) {
-        if (v->thread == me && runs(v, slot, KC_SIG_ALL)) {
+        if (v->thread == me && is_running(v, slot, KC_SIG_ALL)) {
             v->waits = waits;
             inside = true;
         }
@@ -51,7 +51,7 @@ static bool must_wait(kc_signal_t *s, const kc_slot_t *slot, kc_sigset_t bits, u
 
     for (struct kc_visit *v = s->visits; v; v = v->after) {
         bool waits_longer = v->waits != 0 && v->waits < since;
-        if (v->thread != me && runs(v, slot, bits) && v->began < since &&
+        if (v->thread != me && is_running(v, slot, bits) && v->began < since &&
             !(inside && waits_longer)) /* R4 */
             return true;
     }
@@ -193,7 +193,7 @@ static struct kc_slot_handler *find_handler(kc_slot_t *slot, kc_sigset_t bit)
 }
 
 /* R1. True: it has come already. */
-static bool came(kc_signal_t *s, const kc_slot_t *slot, kc_sigset_t bit)
+static bool has_come(kc_signal_t *s, const kc_slot_t *slot, kc_sigset_t bit)
 {
     return kc_load_relaxed(&s->state) & slot->filter & bit & KC_SIG_ONCE;
 }
@@ -210,7 +210,7 @@ static bool set_handler(kc_slot_t *slot, const struct kc_slot_handler *want,
     bool replaces = h != NULL;
     if (!h)
         h = find_handler(slot, 0);
-    *ok = !came(s, slot, want->bit);
+    *ok = !has_come(s, slot, want->bit);
     if (*ok && !h && *spare) {
         h = *spare;
         *spare = NULL;
@@ -317,7 +317,7 @@ kc_signal_t *kc_slot_signal(const kc_slot_t *slot)
 
 /* True if a chain from `from` to `to` would close a loop. Under the topology's lock no edge goes,
  * and edges keep what they lead to alive. */
-static bool closes_loop(const kc_signal_t *from, kc_signal_t *to)
+static bool find_loop(const kc_signal_t *from, kc_signal_t *to)
 {
     if (from == to)
         return true;
@@ -363,7 +363,7 @@ int kc_slot_chain(kc_slot_t *slot, kc_signal_t *to)
     if (!chain)
         return -ENOMEM;
     kc__lock(&topology);
-    if (closes_loop(s, to)) {
+    if (find_loop(s, to)) {
         kc__unlock(&topology);
         kc__free(chain);
         return -ELOOP;

@@ -64,7 +64,7 @@ KC_INLINE size_t kc__buffer_count(const kc_buffer_t *b)
 }
 
 /* One more fits. */
-KC_INLINE bool kc__buffer_room(const kc_buffer_t *b)
+KC_INLINE bool kc__buffer_has_room(const kc_buffer_t *b)
 {
     if (kc_unlikely(b->unlimited))
         return b->tail < b->slots || b->spare;

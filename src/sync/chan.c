@@ -161,29 +161,30 @@ KC_INLINE kc_chan_waiter_t *claim_first(const kc_thread_t *t, kc_link_t **queue)
 }
 
 /* Somebody waits there, as it looks, who is not self. */
-static bool any_but(kc_link_t *queue, const kc_wait_t *self)
+static bool has_other(kc_link_t *queue, const kc_wait_t *self)
 {
     kc_link_t *l = queue;
 
     if (l)
         do {
             kc_wait_t *w = waiter_of(l)->wait;
-            if (w != self && kc__wait_open(w))
+            if (w != self && kc__wait_is_open(w))
                 return true;
             l = l->next;
         } while (l != queue);
     return false;
 }
 
-bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+bool kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
     const kc_buffer_t *b = &c->buffer;
 
     if (c->closed)
         return true;
     if (op == KC_SEND)
-        return b->unlimited || c->latest || kc__buffer_room(b) || any_but(c->receivers, self);
-    return kc__buffer_count(b) > 0 || any_but(c->senders, self);
+        return b->unlimited || c->latest || kc__buffer_has_room(b) ||
+               has_other(c->receivers, self);
+    return kc__buffer_count(b) > 0 || has_other(c->senders, self);
 }
 
 /* ---- one item ------------------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_
         after->woken = waiter->wait;
         return 0;
     }
-    if (kc__buffer_room(&c->buffer)) {
+    if (kc__buffer_has_room(&c->buffer)) {
         kc__buffer_push(&c->buffer, item);
         return 0;
     }
@@ -334,7 +335,7 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
 
     if (kc_unlikely(!kc__object_is(c, KC_CHAN_MAGIC)))
         return not_a_channel(c, op, deadline);
-    if (kc_unlikely(!kc__chan_item_ok(c, op, item)))
+    if (kc_unlikely(!kc__chan_has_item(c, op, item)))
         return -EINVAL;
     int rc = kc__job_check_cancel(co);
     if (kc_unlikely(rc != 0))
@@ -388,7 +389,7 @@ KC_INLINE bool lock_fast(kc_thread_t *t, kc_chan_t *c, const void *item)
 
     return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
            kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->budget != 1 &&
-           !kc__job_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
+           !kc__job_is_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
 }
 
 /* A stream: room or an item is there, and nobody in queue. False: nothing was done. */
@@ -517,7 +518,7 @@ static int try(kc_chan_t *c, int op, void *item, const char *call)
     if (!c)
         return -EINVAL;
     kc__chan_check(c, call);
-    if (!kc__chan_item_ok(c, op, item))
+    if (!kc__chan_has_item(c, op, item))
         return -EINVAL;
     do {
         kc__spin_lock(&c->lock);

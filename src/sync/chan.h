@@ -80,7 +80,7 @@ KC_INLINE int kc__chan_result(const kc_chan_t *c, int rc)
 }
 
 /* With the lock: that would not be -EAGAIN, as it looks; turns of the wait `self` do not count. */
-bool kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
+bool kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
 
 /* Without the lock: gets it a chunk. 0 or -ENOMEM. */
 int kc__chan_grow(kc_chan_t *c);
@@ -95,7 +95,7 @@ KC_INLINE kc_link_t **kc__chan_queue(kc_chan_t *c, int op)
 }
 
 /* The item is there, or is not needed. */
-KC_INLINE bool kc__chan_item_ok(const kc_chan_t *c, int op, const void *item)
+KC_INLINE bool kc__chan_has_item(const kc_chan_t *c, int op, const void *item)
 {
     return item || op == KC_RECV || c->buffer.item_size == 0;
 }

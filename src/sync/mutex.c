@@ -54,7 +54,7 @@ uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co)
 /* ---- lock ----------------------------------------------------------------------------------- */
 
 /* The owner is a coroutine that another thread of our scheduler runs just now. */
-static bool owner_runs(uint64_t owner)
+static bool is_owner_running(uint64_t owner)
 {
     const kc_worker_t *me = kc__worker();
     const kc_sched_t *s = me ? me->sched : NULL;
@@ -76,7 +76,8 @@ static bool wait_a_moment(kc_wait_queue_t *l, uint64_t self)
 {
     uint64_t seen = kc_load_relaxed(&l->word);
 
-    for (int i = 0; i < MOMENT && !(seen & KC_WAIT_QUEUE_BUSY) && (i % 8 != 0 || owner_runs(seen));
+    for (int i = 0;
+         i < MOMENT && !(seen & KC_WAIT_QUEUE_BUSY) && (i % 8 != 0 || is_owner_running(seen));
          i++) {
         kc__relax();
         seen = kc_load_relaxed(&l->word);
@@ -116,7 +117,7 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     if (kc_unlikely(rc != 0))
         return rc;
     if (kc_likely(!kc__tsan() && kc__wait_queue_step_untold(l, &seen, self))) {
-        kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
+        kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
         return 0;
     }
     wait_t w;
@@ -125,7 +126,7 @@ static int lock(kc_mutex_t *m, kc_time_t deadline)
     rc = lock_slow(l, &w, deadline);
     if (rc != 0)
         return kc__wait_queue_gave_up(&w.wait, rc);
-    kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
+    kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
     return 0;
 }
 
@@ -153,7 +154,7 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
         if (lock_slow(l, &w, KC_FOREVER) != 0)
             kc__usage("kc_mutex_lock_nocancel", "the caller owns it already " KC_RULE("Y3"));
     }
-    kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
+    kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
 }
 
 bool kc_mutex_trylock(kc_mutex_t *m)
@@ -165,7 +166,7 @@ bool kc_mutex_trylock(kc_mutex_t *m)
 
     while (seen == 0) {
         if (kc__wait_queue_step(l, &seen, self)) {
-            kc__owner_counts(co, 1, KC_WAIT_MUTEX, l);
+            kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
             return true;
         }
         seen = kc__wait_queue_settled(l); /* who had the lock may have found it free */
@@ -200,7 +201,7 @@ static void unlock(kc_wait_queue_t *l, uint64_t self, kcoro_t *co)
 {
     uint64_t seen = self;
 
-    if (kc_unlikely(!kc__owner_counts_only(co, -1))) {
+    if (kc_unlikely(!kc__owner_count_only(co, -1))) {
         unlock_named(l, self, co);
         return;
     }
@@ -209,7 +210,7 @@ static void unlock(kc_wait_queue_t *l, uint64_t self, kcoro_t *co)
 }
 
 /* The caller owns it. */
-static bool owned(kc_wait_queue_t *l, uint64_t self)
+static bool is_owner(kc_wait_queue_t *l, uint64_t self)
 {
     return (kc_load_relaxed(&l->word) & ~KC_WAIT_QUEUE_BUSY) == self;
 }
@@ -221,7 +222,7 @@ void kc_mutex_unlock(kc_mutex_t *m)
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co);
 
-    if (kc_unlikely(!owned(l, self)))
+    if (kc_unlikely(!is_owner(l, self)))
         kc__usage("kc_mutex_unlock", "the caller does not own it " KC_RULE("Y3"));
     unlock(l, self, co);
 }
@@ -243,7 +244,7 @@ KC_INLINE int cond_wait(kc_cond_t *c, kc_mutex_t *m, kc_time_t deadline)
 
     if (!c || !m)
         return -EINVAL;
-    if (!owned((kc_wait_queue_t *)m, self))
+    if (!is_owner((kc_wait_queue_t *)m, self))
         kc__usage("kc_cond_wait", "the caller does not own the mutex " KC_RULE("Y3"));
     int rc = kc__wait_begin(&w, KC_WAIT_COND, c);
     if (rc < 0)

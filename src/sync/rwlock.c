@@ -65,7 +65,7 @@ static void unlock_and_wake(kc_wait_queue_t *l, uint64_t own)
 }
 
 /* The caller has it to write. */
-static bool writes(uint64_t word, uint64_t self)
+static bool is_writer(uint64_t word, uint64_t self)
 {
     return (word & WRITER) && (word & ~KC_OWNER_BITS) == self;
 }
@@ -88,7 +88,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, wait_t *w, k
     bool write = w->wait.kind == KC_WAIT_WRITE;
     uint64_t own = kc__wait_queue_lock(l);
 
-    if (writes(own, w->owner)) {
+    if (is_writer(own, w->owner)) {
         kc__wait_queue_unlock(l, own);
         return -EDEADLK;
     }
@@ -117,7 +117,7 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
         return rc;
     kc_wait_kind_t kind = write ? KC_WAIT_WRITE : KC_WAIT_READ;
     if (kc_likely(try(l, write, self))) {
-        kc__owner_counts(co, 1, kind, l);
+        kc__owner_count(co, 1, kind, l);
         return 0;
     }
     wait_t w;
@@ -126,7 +126,7 @@ static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
     rc = wait_for(l, &w, deadline);
     if (rc != 0)
         return kc__wait_queue_gave_up(&w.wait, rc);
-    kc__owner_counts(co, 1, kind, l);
+    kc__owner_count(co, 1, kind, l);
     return 0;
 }
 
@@ -137,7 +137,7 @@ static bool trylock(kc_wait_queue_t *l, bool write)
 
     if (!try(l, write, kc__owner_self(t, co)))
         return false;
-    kc__owner_counts(co, 1, write ? KC_WAIT_WRITE : KC_WAIT_READ, l);
+    kc__owner_count(co, 1, write ? KC_WAIT_WRITE : KC_WAIT_READ, l);
     return true;
 }
 
@@ -190,7 +190,7 @@ void kc_rwlock_rdunlock(kc_rwlock_t *lock)
             break;
         seen = kc__wait_queue_settled(l);
     }
-    kc__owner_counts(co, -1, KC_WAIT_READ, l);
+    kc__owner_count(co, -1, KC_WAIT_READ, l);
 }
 
 void kc_rwlock_wrunlock(kc_rwlock_t *lock)
@@ -200,13 +200,13 @@ void kc_rwlock_wrunlock(kc_rwlock_t *lock)
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co), seen = self | WRITER;
 
-    if (kc_unlikely(!writes(kc_load_relaxed(&l->word), self)))
+    if (kc_unlikely(!is_writer(kc_load_relaxed(&l->word), self)))
         kc__usage("kc_rwlock_wrunlock", "the caller does not have it to write " KC_RULE("Y3"));
     if (kc_likely(kc__wait_queue_step(l, &seen, 0))) {
-        kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+        kc__owner_count(co, -1, KC_WAIT_WRITE, l);
         return;
     }
-    kc__owner_counts(co, -1, KC_WAIT_WRITE, l);
+    kc__owner_count(co, -1, KC_WAIT_WRITE, l);
     kc__wait_queue_lock(l);
     unlock_and_wake(l, 0);
 }

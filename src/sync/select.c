@@ -77,7 +77,7 @@ static int check(const kc_case_t *cases, size_t n, kc_time_t timeout)
             continue;
         if (kc_unlikely(!kc__object_is(k->chan, KC_CHAN_MAGIC)))
             kc__chan_check(k->chan, "kc_select"); /* says so, and aborts */
-        if (!kc__chan_item_ok(k->chan, k->op, k->item))
+        if (!kc__chan_has_item(k->chan, k->op, k->item))
             return -EINVAL;
     }
     return 0;
@@ -212,7 +212,7 @@ static int pick(const kc_case_t *cases, size_t n, bool biased)
     int picked = -1;
 
     for (size_t i = 0; i < n && !(biased && ready > 0); i++) {
-        if (!cases[i].chan || !kc__chan_ready(cases[i].chan, cases[i].op, NULL))
+        if (!cases[i].chan || !kc__chan_is_ready(cases[i].chan, cases[i].op, NULL))
             continue;
         if (++ready == 2)
             random = seed();
@@ -271,7 +271,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
     int rc = STANDS;
 
     kc__spin_lock(&this->chan->lock);
-    if (!kc__chan_ready(this->chan, this->op, w)) {
+    if (!kc__chan_is_ready(this->chan, this->op, w)) {
         *waiter = (kc_chan_waiter_t){ .wait = w, .item = this->item, .index = (int)i };
         kc__wait_link(kc__chan_queue(this->chan, this->op), &waiter->link);
     } else if (!kc__wait_claim(w, 0)) {
@@ -327,7 +327,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for_one(select_t *s, kcoro_t *co, kc
     if (!s->turns)
         return -ENOMEM;
     for (bool again = false;; again = true) {
-        bool stopped = co && kc__job_stopped(kc__job_of(co->task));
+        bool stopped = co && kc__job_is_stopped(kc__job_of(co->task));
         rc = stopped ? -ECANCELED : attempt(s, deadline, again);
         if (rc != -EAGAIN)
             break;

@@ -183,7 +183,7 @@ uint64_t kc__owner_self(kc_thread_t *t, kcoro_t *co);
 
 /* The caller, whose job's coroutine is co or NULL, owns one lock more or less (Y3). From
  * KC_HELD_MANY on nobody counts any more. False: kc__held_change must do it. */
-KC_INLINE bool kc__owner_counts_only(kcoro_t *co, int more)
+KC_INLINE bool kc__owner_count_only(kcoro_t *co, int more)
 {
     if (kc_likely(co != NULL)) {
         uint16_t *held = &kc__job_own(co)->task.held, count = *held;
@@ -195,9 +195,9 @@ KC_INLINE bool kc__owner_counts_only(kcoro_t *co, int more)
 }
 
 /* The same, of this lock, taken by a wait of this kind or without waiting. */
-KC_INLINE void kc__owner_counts(kcoro_t *co, int more, kc_wait_kind_t kind, const void *lock)
+KC_INLINE void kc__owner_count(kcoro_t *co, int more, kc_wait_kind_t kind, const void *lock)
 {
-    if (kc_unlikely(!kc__owner_counts_only(co, more)))
+    if (kc_unlikely(!kc__owner_count_only(co, more)))
         kc__held_change(co, kind, lock, more);
 }
 

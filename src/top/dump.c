@@ -69,7 +69,7 @@ struct rest {
 };
 
 /* Under the lock of j, whose BODY is set: its coroutine does not run. */
-static bool rests(struct rest *rest, kc_job_t *j)
+static bool note_rest(struct rest *rest, kc_job_t *j)
 {
     rest->worker = kc_load_acquire(&j->task.worker); /* dump.1 */
     rest->co = j->task.co;
@@ -81,7 +81,7 @@ static bool rests(struct rest *rest, kc_job_t *j)
 }
 
 /* It has not run since. */
-static bool rested(const struct rest *rest)
+static bool has_rested(const struct rest *rest)
 {
     kc_fence_seq_cst(); /* dump.2 */
     return kc_load_relaxed(&rest->worker->turns) == rest->turns &&
@@ -222,9 +222,9 @@ static size_t trace(kc_job_t *j, uintptr_t *pc)
 {
     struct rest rest;
 
-    for (int i = 0; i < TRIES && rests(&rest, j); i++) {
+    for (int i = 0; i < TRIES && note_rest(&rest, j); i++) {
         size_t n = kc__coro_backtrace(rest.co, pc, FRAMES);
-        if (rested(&rest))
+        if (has_rested(&rest))
             return n;
     }
     return 0;

@@ -147,12 +147,12 @@ static void starts(int waits)
     kc_store_relaxed(&j->task.worker, kc__worker());
     j->task.co = &s.co[1];
     s.started = begins(j);
-    if (s.started && waits && !kc__job_stopped(j)) {
+    if (s.started && waits && !kc__job_is_stopped(j)) {
         kc__wait_begin_uncancellable(w, KC_WAIT_SLEEP, NULL);
         j->task.wait = w;
         kc_store_relaxed(&j->task.kind, KC_WAIT_SLEEP);
         while (!s.stopped) {
-            model_wait_until(!kc__mpsc_empty(&kc__worker()->inbox));
+            model_wait_until(!kc__mpsc_is_empty(&kc__worker()->inbox));
             read_inbox();
         }
         kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
@@ -187,7 +187,7 @@ static void shields(int job)
         model_assert(kc_cancelled());
         return;
     }
-    model_assert(!kc_cancelled() && !kc__job_stopped(&s.job[CHILD]));
+    model_assert(!kc_cancelled() && !kc__job_is_stopped(&s.job[CHILD]));
     model_assert(!kc_cancelled());
     kc_shield_end();
     uint64_t word = kc__job_word(j);

@@ -189,7 +189,7 @@ static bool claim_self(kc_wait_t *w, int rc)
 {
     if (!keeps_unclaimed)
         return kc__wait_claim(w, rc);
-    return kc__wait_open(w);
+    return kc__wait_is_open(w);
 }
 
 void kc__wait_wake(kc_wait_t *w)

@@ -163,7 +163,7 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
     if (s.meanwhile)
         s.meanwhile();
     while (!worker[0].ready.count) {
-        model_wait_until(!kc__mpsc_empty(&worker[0].inbox));
+        model_wait_until(!kc__mpsc_is_empty(&worker[0].inbox));
         reads_inbox();
     }
     kc_block_t *next = kc__queue_pop(&worker[0].ready);
@@ -195,7 +195,7 @@ void kc__suspend_cancel(const kc_wait_t *w)
     NEVER;
 }
 
-void kc__join_wakes(kc_wait_t *w)
+void kc__join_wake(kc_wait_t *w)
 {
     (void)w;
     NEVER;
@@ -254,7 +254,7 @@ void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
     NEVER;
 }
 
-bool kc__signal_in_handler(void)
+bool kc__signal_is_in_handler(void)
 {
     NEVER;
 }

@@ -222,7 +222,7 @@ static void got(struct item *item)
 
 static bool stealable(void)
 {
-    bool any = !kc__mpsc_empty(&s.injector);
+    bool any = !kc__mpsc_is_empty(&s.injector);
 
     for (int i = 0; i < WORKERS && !any; i++)
         any = kc_load_relaxed(&s.worker[i].deque) != 0;
@@ -283,7 +283,7 @@ static bool take_injector(struct worker *w)
 {
     uint32_t free = 0;
 
-    if (kc__mpsc_empty(&s.injector))
+    if (kc__mpsc_is_empty(&s.injector))
         return false;
     if (!kc_cas_acq_rel(&s.injector_taken, &free, 1)) { /* idle_model.3 */
         if (w->looks_again)
@@ -328,7 +328,7 @@ static bool anything_left(struct worker *w)
 {
     if (no_second_look)
         return false;
-    if ((w->has_inbox && !kc__mpsc_empty(&w->inbox)) ||
+    if ((w->has_inbox && !kc__mpsc_is_empty(&w->inbox)) ||
         (w->is_main && kc_load_relaxed(&s.live) == 0))
         return true;
     return w->works && stealable();

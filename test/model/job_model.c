@@ -90,7 +90,7 @@ static void body_fails_and_leaves(int i)
     kc_thread_t *t = kc__thread();
 
     model_write(&s.data[i], 1);
-    kcoro_t *next = kc__job_tells(j) ? t->main_co : kc__job_successor(j);
+    kcoro_t *next = kc__job_end_is_heard(j) ? t->main_co : kc__job_successor(j);
     t->current = leaves_without_a_look ? w->co : next ? next : t->main_co;
     kc__job_body_gone(j);
     if (t->current != w->co) {

@@ -199,7 +199,7 @@ void kc__sched_record(kc_sched_t *of, kc_record_t e, const char *name)
 
 /* ---- what they call: the rest of the layer ------------------------------------------------- */
 
-bool kc__grace_begins(kc_job_t *j, bool by_parent)
+bool kc__grace_begin(kc_job_t *j, bool by_parent)
 {
     (void)j, (void)by_parent;
     return true;
@@ -283,7 +283,7 @@ void kc__failure_report(kc_job_t *j)
     model_assert(!j); /* nobody asks for it */
 }
 
-void kc__group_ends(kc_job_t *j)
+void kc__group_end(kc_job_t *j)
 {
     kc__job_count_down(j, 0);
 }
@@ -420,7 +420,7 @@ static inline void read_until_done(kc_job_t *j)
 {
     while (!is_done(j)) {
         /* In this order: an acquire after the look would hide from the checker that it was late. */
-        model_wait_until(is_done(j) || !kc__mpsc_empty(&kc__worker()->inbox));
+        model_wait_until(is_done(j) || !kc__mpsc_is_empty(&kc__worker()->inbox));
         read_inbox();
     }
 }

@@ -64,7 +64,7 @@ static int commits(kc_wait_t *w);
 
 static bool stopped(const kc_job_t *j)
 {
-    bool is = kc__job_stopped(j);
+    bool is = kc__job_is_stopped(j);
 
     found_stopped = found_stopped || is;
     return is;
@@ -76,7 +76,7 @@ static const uint64_t count_bits = KC_WORD_COUNT;
 
 #define s its_sched
 #define enqueue join_enqueue
-#define kc__job_stopped stopped
+#define kc__job_is_stopped stopped
 #define kc__wait_commit_on(t, co, w, deadline)                                                    \
     ((void)(t), (void)(co), (void)(deadline), commits(w))
 #undef KC_WORD_COUNT
@@ -143,7 +143,7 @@ void kc_signal_release(kc_signal_t *of)
     model_assert(!of); /* one thread asks for it */
 }
 
-bool kc__signal_in_handler(void)
+bool kc__signal_is_in_handler(void)
 {
     return false;
 }
@@ -203,7 +203,7 @@ static int commits(kc_wait_t *w)
     kc_store_relaxed(&task->kind, KC_WAIT_JOIN);
     while (kc_load_acquire(&w->word) != KC_DONE) {
         model_wait_until(kc_load_acquire(&w->word) == KC_DONE ||
-                         !kc__mpsc_empty(&kc__worker()->inbox));
+                         !kc__mpsc_is_empty(&kc__worker()->inbox));
         read_inbox();
         if (s.stopped && kc__wait_claim_own(w, -ECANCELED)) {
             s.claimed[slot_of(w)] = 0; /* the next one may be in its place */

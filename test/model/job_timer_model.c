@@ -283,7 +283,7 @@ static void check(void)
 {
     for (int i = 0; i < 2; i++) {
         model_assert(!s.pending[i]);
-        model_assert(kc__mpsc_empty(&worker[i].inbox));
+        model_assert(kc__mpsc_is_empty(&worker[i].inbox));
         model_assert(s.freed[i] == (i < s.made));
     }
 }

@@ -121,7 +121,7 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
         kc__wait_cancel(&s.own.task);
     }
     while (!worker[0].ready.count) {
-        model_wait_until(!kc__mpsc_empty(&worker[0].inbox));
+        model_wait_until(!kc__mpsc_is_empty(&worker[0].inbox));
         for (kc_mpsc_node_t *node = kc__mpsc_take_all(&worker[0].inbox); node; node = node->next)
             kc__queue_push(&worker[0].ready, kc_container_of(node, kc_block_t, link));
     }
@@ -247,7 +247,7 @@ void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
     model_assert(!ext);
 }
 
-bool kc__signal_in_handler(void)
+bool kc__signal_is_in_handler(void)
 {
     NEVER;
 }

@@ -75,7 +75,7 @@ static kc_mpsc_node_t *take_all(void)
 
 static bool push_chain(kc_mpsc_node_t *first, kc_mpsc_node_t *last)
 {
-    bool looked = push_by_look && kc__mpsc_empty(&s.q);
+    bool looked = push_by_look && kc__mpsc_is_empty(&s.q);
     bool found =
         first == last ? kc__mpsc_push(&s.q, first) : kc__mpsc_push_chain(&s.q, first, last);
 
@@ -186,7 +186,7 @@ static void check_all(int items)
 
     receive(&chain);
     model_assert(s.taken == items);
-    model_assert(kc__mpsc_empty(&s.q));
+    model_assert(kc__mpsc_is_empty(&s.q));
 }
 
 static void check_four(void)

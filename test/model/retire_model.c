@@ -90,7 +90,7 @@ bool kc__block_is_free(const void *at)
     return !at;
 }
 
-bool kc__block_ready(const kc_block_cache_t *cache)
+bool kc__block_is_ready(const kc_block_cache_t *cache)
 {
     (void)cache;
     return true;

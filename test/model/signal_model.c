@@ -109,12 +109,12 @@ struct kc_handler_state *kc__handler_state(void)
     return &x.handler_state[THREADS];
 }
 
-void kc__handler_begins(struct kc_handler_state *me)
+void kc__handler_begin(struct kc_handler_state *me)
 {
     me->depth++;
 }
 
-void kc__handler_ends(struct kc_handler_state *me)
+void kc__handler_end(struct kc_handler_state *me)
 {
     me->depth--;
 }

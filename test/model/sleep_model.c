@@ -78,7 +78,7 @@ static void wake_by_name(int i)
 
 static bool stealable(void)
 {
-    return !kc__mpsc_empty(&s.injector);
+    return !kc__mpsc_is_empty(&s.injector);
 }
 
 static void stop_searching(struct worker *w)
@@ -127,7 +127,7 @@ static bool go_to_sleep(int i)
     if (calls_too_soon && searching && stealable())
         wake_any();
     kc__idle_enter(&s.idle, i, searching);
-    bool mine = !kc__mpsc_empty(&w->inbox), left = mine || stealable();
+    bool mine = !kc__mpsc_is_empty(&w->inbox), left = mine || stealable();
     if (left && searching && !calls_nobody && !calls_too_soon && stealable())
         wake_any();
     if (left && kc__idle_leave(&s.idle, kc__idle_bit(i)))

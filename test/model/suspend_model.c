@@ -174,7 +174,7 @@ int kc__worker_leave(kc_thread_t *t, kcoro_t *co)
         reads_own_stack();
         if (worker[0].ready.count)
             break;
-        model_wait_until(!kc__mpsc_empty(&worker[0].inbox));
+        model_wait_until(!kc__mpsc_is_empty(&worker[0].inbox));
     }
     kc_block_t *next = kc__queue_pop(&worker[0].ready);
     model_assert(next == &co->block);
@@ -205,17 +205,17 @@ struct kc_handler_state *kc__handler_state(void)
     return &s.handler_state;
 }
 
-void kc__handler_begins(struct kc_handler_state *me)
+void kc__handler_begin(struct kc_handler_state *me)
 {
     me->depth++;
 }
 
-void kc__handler_ends(struct kc_handler_state *me)
+void kc__handler_end(struct kc_handler_state *me)
 {
     me->depth--;
 }
 
-bool kc__signal_in_handler(void)
+bool kc__signal_is_in_handler(void)
 {
     return false;
 }
@@ -224,7 +224,7 @@ bool kc__signal_in_handler(void)
 
 #define NEVER model_fail("%s is called", __func__)
 
-void kc__join_wakes(kc_wait_t *w)
+void kc__join_wake(kc_wait_t *w)
 {
     (void)w;
     NEVER;

@@ -30,7 +30,7 @@ static UNUSED int in_line(kc_chan_t *c, int op)
     kc_link_t *first = *kc__chan_queue(c, op), *l = first;
     if (l)
         do {
-            n += kc__wait_open(kc_container_of(l, kc_chan_waiter_t, link)->wait);
+            n += kc__wait_is_open(kc_container_of(l, kc_chan_waiter_t, link)->wait);
             l = l->next;
         } while (l != first);
     kc__spin_unlock(&c->lock);

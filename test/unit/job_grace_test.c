@@ -261,7 +261,7 @@ TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
     set(&is_gone, 1);
     pthread_join(thread, NULL);
     ended(j, KC_JOB_CANCELLED, -ECANCELED);
-    CHECK(kc__mpsc_empty(&s->main->inbox));
+    CHECK(kc__mpsc_is_empty(&s->main->inbox));
     CHECK_EQ(kc_sched_create(&opts, &s), 0);
     CHECK_EQ(kc_sched_destroy(s), 0);
 }

@@ -394,7 +394,7 @@ TEST(a_scheduler_is_not_idle_while_a_task_goes_from_root_to_root)
 
     CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 4 }, &s), 0);
     CHECK_EQ(kc_sched_submit(s, KC_WORKER_AT(0), submits_the_next, &left), 0);
-    while (!kc__roots_idle(s))
+    while (!kc__roots_are_idle(s))
         ;
     CHECK_EQ(get(&left), 0);
     CHECK_EQ(kc_sched_destroy(s), 0);

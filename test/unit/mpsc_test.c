@@ -49,7 +49,7 @@ TEST(a_new_inbox_is_empty)
     kc_mpsc_t q;
 
     kc__mpsc_init(&q);
-    CHECK(kc__mpsc_empty(&q));
+    CHECK(kc__mpsc_is_empty(&q));
     CHECK_PTR(kc__mpsc_take_all(&q), NULL);
 }
 
@@ -63,9 +63,9 @@ TEST(take_all_gives_everything_oldest_first)
     number_items(items, N);
     for (int i = 0; i < N; i++)
         kc__mpsc_push(&q, &items[i].node);
-    CHECK(!kc__mpsc_empty(&q));
+    CHECK(!kc__mpsc_is_empty(&q));
     check_chain(kc__mpsc_take_all(&q), 0, N - 1);
-    CHECK(kc__mpsc_empty(&q));
+    CHECK(kc__mpsc_is_empty(&q));
     CHECK_PTR(kc__mpsc_take_all(&q), NULL);
 }
 
@@ -200,7 +200,7 @@ TEST(each_producers_items_arrive_once_and_in_order)
         found_empty += producers[i].found_empty;
         free(producers[i].items);
     }
-    CHECK(kc__mpsc_empty(&q));
+    CHECK(kc__mpsc_is_empty(&q));
     CHECK_EQ(found_empty, takes);
 }
 
@@ -264,5 +264,5 @@ TEST(nodes_travel_between_inboxes_and_none_is_lost)
     CHECK_GE(sent, NODES);
     CHECK_EQ(kc_load_relaxed(&post.sent), sent);
     for (int i = 0; i < THREADS; i++)
-        CHECK(kc__mpsc_empty(&post.inbox[i]));
+        CHECK(kc__mpsc_is_empty(&post.inbox[i]));
 }

@@ -7,7 +7,7 @@
  *          again. That is rare. So there is an adversary, which makes it happen in every call, and
  *          in every try that it can: it lets none take a step before the other has come as far, or
  *          sleeps. A step is a look, or what is done when it has claimed itself. The linker puts
- *          the adversary into kc__chan_ready, kc__chan_try, kc__os_wait, and kc__alloc, which is
+ *          the adversary into kc__chan_is_ready, kc__chan_try, kc__os_wait, and kc__alloc, which is
  *          called before the first try if there are more than a few cases (--wrap).
  *
  *          Another one comes between two looks of a try, if it can, or between the first looks of a
@@ -132,8 +132,8 @@ static _Thread_local bool lines_up; /* it has tried each case, and stands in lin
 
 void *__real_kc__alloc(size_t size);
 void *__wrap_kc__alloc(size_t size);
-bool __real_kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
-bool __wrap_kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
+bool __real_kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
+bool __wrap_kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self);
 int __real_kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after);
 int __wrap_kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after);
 void __real_kc__os_wait(const void *word, uint32_t expected, int64_t until);
@@ -168,11 +168,11 @@ void *__wrap_kc__alloc(size_t size)
     return __real_kc__alloc(size);
 }
 
-bool __wrap_kc__chan_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+bool __wrap_kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
     if (between)
         between(c);
-    bool ready = __real_kc__chan_ready(c, op, self);
+    bool ready = __real_kc__chan_is_ready(c, op, self);
 
     step();
     return ready;

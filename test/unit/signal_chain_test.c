@@ -414,7 +414,7 @@ static bool owner_cancel(void *arg)
     struct owner *o = arg;
 
     CHECK_EQ(o->pins, 1);
-    CHECK(!kc__signal_in_handler());
+    CHECK(!kc__signal_is_in_handler());
     o->asked++;
     if (o->cancelled++ > 0)
         return false;
@@ -449,7 +449,7 @@ static void owner_told(kc_sigset_t fired, kc_signal_t *signal, void *arg)
 {
     (void)fired;
     (void)signal;
-    CHECK(kc__signal_in_handler());
+    CHECK(kc__signal_is_in_handler());
     ((struct owner *)arg)->told++;
 }
 

@@ -17,7 +17,7 @@ static kc_timers_t timers;
 static void pop_is(kc_time_t now, const kc_timer_t *expected)
 {
     CHECK_PTR(kc__timers_pop(&timers, now), expected);
-    CHECK(!expected || !kc__timer_pending(expected));
+    CHECK(!expected || !kc__timer_is_pending(expected));
 }
 
 TEST(timers_come_in_order_of_their_due_times)
@@ -123,7 +123,7 @@ TEST(a_timer_for_ever_is_pending_and_the_last_of_all)
 
     kc__timers_init(&timers, 0);
     kc__timers_add(&timers, &ever, KC_FOREVER);
-    CHECK(kc__timer_pending(&ever));
+    CHECK(kc__timer_is_pending(&ever));
     CHECK_EQ(kc__timers_next(&timers), KC_FOREVER);
     kc__timers_add(&timers, &late, KC_FOREVER - 1);
     CHECK_EQ(kc__timers_next(&timers), KC_FOREVER - 1);
@@ -143,7 +143,7 @@ TEST(without_timers_nothing_is_due_and_next_is_for_ever)
     pop_is(KC_FOREVER, NULL);
     kc__timers_add(&timers, &t, KC_SEC(2));
     kc__timers_remove(&timers, &t);
-    CHECK(!kc__timer_pending(&t));
+    CHECK(!kc__timer_is_pending(&t));
     CHECK_EQ(kc__timers_next(&timers), KC_FOREVER);
     pop_is(KC_FOREVER, NULL);
 }
@@ -160,7 +160,7 @@ static void removal(int modulus, int residue, bool ask)
     for (int i = 0; i < 200; i++) {
         if (i % modulus == residue) {
             kc__timers_remove(&timers, &t[i]);
-            CHECK(!kc__timer_pending(&t[i]));
+            CHECK(!kc__timer_is_pending(&t[i]));
         }
         if (ask)
             CHECK_GT(kc__timers_next(&timers), 0);
@@ -409,7 +409,7 @@ static void any_add(uint64_t *random, kc_timer_t *all, kc_time_t now)
 {
     kc_timer_t *t = &all[kc_test_random(random) % MODEL_MAX];
 
-    if (kc__timer_pending(t))
+    if (kc__timer_is_pending(t))
         return;
     kc_time_t due = any_due(random, now);
     kc__timers_add(&timers, t, due);
@@ -446,7 +446,7 @@ TEST_SLOW(random_operations_agree_with_a_sorted_array, 60000)
             if (model.count > 0) {
                 size_t k = kc_test_random(&random) % model.count;
                 kc__timers_remove(&timers, model.timer[k]);
-                CHECK(!kc__timer_pending(model.timer[k]));
+                CHECK(!kc__timer_is_pending(model.timer[k]));
                 model_remove(k);
             }
         } else if (what < 14) {
@@ -492,7 +492,7 @@ TEST_SLOW(a_hundred_thousand_with_every_third_removed_come_in_order, 60000)
     CHECK_EQ(left, N - (N + 2) / 3);
 }
 
-TEST_ABORTS(adding_a_pending_timer_aborts, "!kc__timer_pending(t)")
+TEST_ABORTS(adding_a_pending_timer_aborts, "!kc__timer_is_pending(t)")
 {
     kc_timer_t t = { 0 };
 
@@ -501,7 +501,7 @@ TEST_ABORTS(adding_a_pending_timer_aborts, "!kc__timer_pending(t)")
     kc__timers_add(&timers, &t, 2);
 }
 
-TEST_ABORTS(removing_a_timer_that_is_not_pending_aborts, "kc__timer_pending(t)")
+TEST_ABORTS(removing_a_timer_that_is_not_pending_aborts, "kc__timer_is_pending(t)")
 {
     kc_timer_t t = { 0 };
 
