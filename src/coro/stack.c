@@ -431,7 +431,7 @@ static KC_COLD bool reclaim(kc_stack_cache_t *cache)
 
 /* ---- get and put --------------------------------------------------------------------------- */
 
-bool kc__stack_fits_alone(size_t size)
+bool kc__stack_can_fit_alone(size_t size)
 {
     size_t space = kc__os_address_space();
     size_t extra = 2 * kc__os_page_size(); /* its guard, and what rounding adds */

@@ -3,7 +3,7 @@
  * cancel.c - how a cancel travels: down the tree, and to the body that waits.
  *
  * WHAT     One routine marks a job, whoever asks: a user, its parent, a failed child, its body, a
- *          clock, the end of the scheduler. What it says takes effect at once, or, under a shield,
+ *          timer, the end of the scheduler. What it says takes effect at once, or, under a shield,
  *          when the outermost one ends: then STOP and HALT are set, and under the same lock
  *          TERMINATE on its signal; those who listen are told, the body is woken from what it waits
  *          for, and the children are marked in turn.
@@ -236,7 +236,7 @@ static void skip_the_queue(kc_job_t *j)
 }
 
 /* Under its lock: the body is on another thread, and no message to it is on its way. */
-static bool needs_message(const kc_job_t *j, uint64_t word)
+static bool is_message_due(const kc_job_t *j, uint64_t word)
 {
     return (word & (KC_WORD_BODY | KC_WORD_MESSAGED)) == KC_WORD_BODY &&
            kc_load_acquire(&j->task.worker) != kc__worker(); /* cancel.1 */
@@ -264,11 +264,11 @@ static void take_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, b
 }
 
 /* j was asked to end, when its word was so: the time for shields counts from now (J27), unless
- * there is nothing that could hold the cancel back. False: there is no memory for a clock. */
+ * there is nothing that could hold the cancel back. False: there is no memory for a timer. */
 static bool begin_grace(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by)
 {
     bool told = by == KC_BY_PARENT && !(was & KC_WORD_FORBID) &&
-                !(kc__job_flags(j) & KC_JOB_FOREIGN); /* then the one above has a clock */
+                !(kc__job_flags(j) & KC_JOB_FOREIGN); /* then the one above has a timer */
     bool fails = by == KC_BY_BODY && reason != -ECANCELED;
 
     if (kc_likely(!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0))
@@ -316,7 +316,7 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     int64_t at = kc__trace_time(s);
     uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), added = word & ~was;
     bool effect = added & (KC_WORD_STOP | KC_WORD_HALT), stops = added & KC_WORD_STOP;
-    bool message = stops && needs_message(j, was);
+    bool message = stops && is_message_due(j, was);
     bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
     bool tells = stops && kc__job_signal_terminate(j);
 

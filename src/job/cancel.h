@@ -16,7 +16,7 @@ typedef enum {
     KC_BY_GRACE,    /* the time for shields is over, its own and all below */
     KC_BY_SHUTDOWN, /* the scheduler ends                        */
     KC_BY_REQUEST,  /* as KC_BY_USER, and counted: kc_job_cancel */
-    KC_BY_OWN_GRACE /* as KC_BY_GRACE, by its own clock          */
+    KC_BY_OWN_GRACE /* as KC_BY_GRACE, by its own timer          */
 } kc_cancel_by_t;
 
 /* Asks j to end. True: this call moved it out of ACTIVE. */

@@ -88,7 +88,7 @@ static bool is_being_woken(const kc_wait_t *w)
 
 /* j is about to be woken, or waits for a lock that neither a body of its scheduler has nor this
  * thread, which runs that. */
-static bool awaits_thread(const bodies_t *b, const kc_job_t *j)
+static bool is_awaiting_thread(const bodies_t *b, const kc_job_t *j)
 {
     const kc_wait_t *w = wait_of(j);
     uint64_t owner = w ? kc__wait_objects.owner(w->kind, w->object) : 0;
@@ -109,7 +109,7 @@ bool kc__deadlock_awaits_thread(kc_sched_t *s)
         kc__roots_each(s, collect, &b);
         qsort(b.body, b.count, sizeof *b.body, by_coroutine);
         for (size_t i = 0; i < b.count && !found; i++)
-            found = awaits_thread(&b, b.body[i].job);
+            found = is_awaiting_thread(&b, b.body[i].job);
     }
     kc__free(b.body);
     return found;

@@ -73,9 +73,9 @@ static kc_time_t grace_of(kc_job_t *j)
     return grace;
 }
 
-/* The clock of j, which is held, with a reference for the caller; made if there is none. NULL: no
+/* The timer of j, which is held, with a reference for the caller; made if there is none. NULL: no
  * memory. */
-static kc_job_timer_t *clock_of(kc_job_t *j)
+static kc_job_timer_t *timer_of(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext(j);
     kc_job_timer_t *made = ext && !ext->grace ? kc__job_timer_new(j, end_grace) : NULL;
@@ -101,7 +101,7 @@ bool kc__grace_begin(kc_job_t *j, bool by_parent)
     if ((kc__job_flags(j) & (KC_JOB_ROOT | KC_JOB_PROMISE)) || !kc__job_count_up(j))
         return true; /* a root's is kc__grace_shut's; or it has ended meanwhile */
     kc_time_t grace = by_parent ? own_grace(j) : grace_of(j);
-    kc_job_timer_t *timer = grace ? clock_of(j) : NULL;
+    kc_job_timer_t *timer = grace ? timer_of(j) : NULL;
     if (timer) {
         kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), grace));
         kc__job_timer_unref(timer);

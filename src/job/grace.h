@@ -11,10 +11,10 @@
 int kc__grace_prepare(kc_job_t *j, kc_time_t grace);
 
 /* Somebody has asked j to end, and has a reference on it: its time counts from now. by_parent: that
- * has a clock already. False: there is no memory for one, so the time must be over at once. */
+ * has a timer already. False: there is no memory for one, so the time must be over at once. */
 bool kc__grace_begin(kc_job_t *j, bool by_parent);
 
-/* The body of j goes on on another thread: so does the clock. */
+/* The body of j continues on another thread: so does the timer. */
 void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext);
 
 /* That of a scheduler: as kc_sched_hooks (task.h) says of open, shut and gone. */

@@ -359,7 +359,7 @@ static kc_link_t **claim_waiters(kc_job_t *j, kc_link_t **end)
 }
 
 /* When it fails, so does its parent. */
-static bool fails_parent(const kc_job_t *j)
+static bool can_fail_parent(const kc_job_t *j)
 {
     return !(kc__job_flags(j) & (KC_JOB_ALONE | KC_JOB_SCOPE | KC_JOB_PROMISE)) &&
            !(kc__job_flags(j->parent) & (KC_JOB_SUPERVISOR | KC_JOB_ROOT));
@@ -433,7 +433,7 @@ static void tell_failure(void *arg)
 
     if (kc_unlikely(kc__failure_is_reported(j)))
         kc__failure_report(j);
-    if (fails_parent(j))
+    if (can_fail_parent(j))
         kc__job_fail(j->parent, j->code, j);
 }
 
@@ -454,7 +454,7 @@ KC_INLINE kc_link_t *seal(kc_job_t *j, uint64_t *done)
     *done = outcome(j, kc__job_word(j)); /* nothing changes that: its count is 0 */
     kc_job_ext_t *ext = kc__job_ext_of(j);
     bool tells = kc_unlikely(*done & KC_WORD_DONE_FAILED) &&
-                 (fails_parent(j) || kc__failure_is_reported(j));
+                 (can_fail_parent(j) || kc__failure_is_reported(j));
     if (kc_unlikely(tells || (ext && (ext->signal || ext->drop)))) {
         kc__job_unlock(j);
         if (tells)
@@ -518,8 +518,7 @@ static kc_sched_t *foreign_left(kc_sched_t *before, kc_sched_t *held)
 }
 
 /* j, which is locked, would be told of, or have its value disposed of, here, on the stack of the
- * next one: then its thread does it later, on its own. Mostly that is foreseen: see
- * kc__job_end_is_heard. */
+ * next one: then its thread does it later, on its own. Mostly foreseen: kc__job_end_is_heard. */
 static bool put_off_end(kc_job_t *j, const kc_sched_t *held)
 {
     if (kc_likely(!kc__job_is_heard(j, kc__job_word(j))) || held || !kc__worker_is_between())

@@ -82,7 +82,7 @@ void kc__options_arm(kc_job_t *j, const struct kc_job_options *w)
 /* ---- launch --------------------------------------------------------------------------------- */
 
 /* A detached job has of .parent nothing but its scheduler, which must not end meanwhile. */
-static bool borrows_sched(const kc_launch_opts_t *o)
+static bool has_borrowed_sched(const kc_launch_opts_t *o)
 {
     return o->parent && !o->sched && (o->flags & KC_JOB_DETACHED);
 }
@@ -103,7 +103,7 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
     if (!kc__sched_find(*s, where))
         return -EINVAL;
     kc__sched_check_process(*s);
-    if (borrows_sched(o) && !kc__job_count_up(o->parent))
+    if (has_borrowed_sched(o) && !kc__job_count_up(o->parent))
         return -ESHUTDOWN;
     bool detached = o->flags & KC_JOB_DETACHED;
     *parent = above && !detached ? above : kc__root_for(*s, detached);
@@ -112,7 +112,7 @@ static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t *
 
 static void leave_place(const kc_launch_opts_t *o)
 {
-    if (kc_unlikely(borrows_sched(o)))
+    if (kc_unlikely(has_borrowed_sched(o)))
         kc__job_count_down_there(o->parent);
 }
 
@@ -122,7 +122,7 @@ static int check(const kc_launch_opts_t *o)
         return -EINVAL;
     if ((o->flags & KC_JOB_ALONE) && (o->flags & KC_JOB_DETACHED))
         return -EINVAL; /* nobody's child has nobody to fail */
-    return kc_likely(kc__stack_fits(o->stack)) ? 0 : -ENOMEM;
+    return kc_likely(kc__stack_can_fit(o->stack)) ? 0 : -ENOMEM;
 }
 
 int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags)

@@ -36,7 +36,7 @@ bool kc__options_has_any(const struct kc_job_options *options);
 /* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
 int kc__options_prepare(kc_job_t *j, const struct kc_job_options *options);
 
-/* In the tree: the clock runs, the outside signal reaches it. */
+/* In the tree: the timer runs, the outside signal reaches it. */
 void kc__options_arm(kc_job_t *j, const struct kc_job_options *options);
 
 /* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */

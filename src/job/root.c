@@ -227,7 +227,7 @@ bool kc__roots_are_idle(kc_sched_t *s)
 }
 
 /* A body waits in kc_suspend, for whoever may call kc_wake. It counts itself, on its own thread. */
-static bool any_suspended(kc_sched_t *s)
+static bool has_suspended(kc_sched_t *s)
 {
     uint64_t n = 0;
 
@@ -239,10 +239,10 @@ static bool any_suspended(kc_sched_t *s)
     return n != 0;
 }
 
-bool kc__roots_await_external(kc_sched_t *s, uint64_t *seen)
+bool kc__roots_look_for_external(kc_sched_t *s, uint64_t *seen)
 {
     *seen = kc_load_acquire(&s->external); /* root.4 */
-    return (uint32_t)*seen > 0 || any_suspended(s);
+    return (uint32_t)*seen > 0 || has_suspended(s);
 }
 
 /* Called on the only thread of a scheduler, whose jobs all wait. */

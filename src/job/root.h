@@ -51,7 +51,7 @@ void kc__roots_close(kc_sched_t *s);
 void kc__roots_shut(kc_sched_t *s);
 void kc__roots_over(kc_sched_t *s); /* the grace of all that is shut is over */
 bool kc__roots_are_idle(kc_sched_t *s);
-bool kc__roots_await_external(kc_sched_t *s, uint64_t *seen);
+bool kc__roots_look_for_external(kc_sched_t *s, uint64_t *seen);
 bool kc__roots_end_shields(kc_sched_t *s);
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           const struct kc_task_more *more);

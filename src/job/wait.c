@@ -284,7 +284,7 @@ int kc_sleep(kc_time_t ns)
     return kc_sleep_until(ns > KC_FOREVER - now ? KC_FOREVER : now + ns);
 }
 
-/* j goes on on another thread, with its clocks. A message that goes to the old thread is sent on
+/* j continues on another thread, with its timers. A message that goes to the old thread is sent on
  * from there, and so is a timer that comes meanwhile: who cancels j may give it one. */
 static void move_to(kc_job_t *j, kc_worker_t *to)
 {

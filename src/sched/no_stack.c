@@ -48,7 +48,7 @@ kc_time_t kc__no_stack_patience = KC_SEC(1);
 
 /* ---- when ----------------------------------------------------------------------------------- */
 
-bool kc__worker_awaits_stack(const kc_worker_t *w)
+bool kc__worker_is_awaiting_stack(const kc_worker_t *w)
 {
     return kc__worker_has_mode(w, KC_MODE_NO_STACK) ||
            (w->works && kc_load_relaxed(&w->sched->no_stack_count) > 0);
@@ -72,7 +72,7 @@ bool kc__worker_check_retry(kc_worker_t *w)
 
 kc_time_t kc__worker_retry_before(kc_worker_t *w, kc_time_t until, kc_time_t now)
 {
-    return kc__worker_awaits_stack(w) && now + PAUSE < until ? now + PAUSE : until;
+    return kc__worker_is_awaiting_stack(w) && now + PAUSE < until ? now + PAUSE : until;
 }
 
 /* ---- is there any hope? --------------------------------------------------------------------- */

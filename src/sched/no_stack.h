@@ -20,7 +20,7 @@ bool kc__worker_check_retry(kc_worker_t *w);
 void kc__worker_retry(kc_worker_t *w);
 
 /* Something waits for a stack that w might start. */
-bool kc__worker_awaits_stack(const kc_worker_t *w);
+bool kc__worker_is_awaiting_stack(const kc_worker_t *w);
 
 /* All of w's scheduler waits for ever: the next one that gets no stack fails, unless something has
  * run until then. */

@@ -95,7 +95,7 @@ static int check_opts(const kc_sched_opts_t *opts)
         return -EINVAL;
     if ((alone && opts->workers > 0) || opts->grace < 0)
         return -EINVAL;
-    return kc__stack_fits(opts->stack_size) ? 0 : -ENOMEM;
+    return kc__stack_can_fit(opts->stack_size) ? 0 : -ENOMEM;
 }
 
 static int count_workers(const kc_sched_opts_t *opts)
@@ -441,7 +441,7 @@ static int nothing_ready(kc_sched_t *s)
     uint64_t before, after;
     s->held = for_ever && kc__sched_hooks.awaits_external(s, &before);
     if (for_ever && !s->held && !kc__sched_hooks.awaits_thread(s)) {
-        if (kc__worker_awaits_stack(s->main)) {
+        if (kc__worker_is_awaiting_stack(s->main)) {
             kc__worker_give_up(s->main);
             return 0;
         }

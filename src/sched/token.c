@@ -137,7 +137,7 @@ static uint32_t clear(kc_token_t *t, uint32_t bits)
 
 /* ---- the argument --------------------------------------------------------------------------- */
 
-static bool owns_arg(const kc_token_t *t)
+static bool has_dispose(const kc_token_t *t)
 {
     return t->more && t->more->dispose;
 }
@@ -153,7 +153,7 @@ static void dispose(void *token)
  * nobody uses the argument now, and else the end of that run sees to it. */
 static void give_up_arg(kc_token_t *t, uint32_t before)
 {
-    if (owns_arg(t) && !(before & RUNNING))
+    if (has_dispose(t) && !(before & RUNNING))
         dispose(t);
 }
 
@@ -191,7 +191,7 @@ static void run_ended(void *arg)
     if (!interval && end(t))
         unref(t); /* the timer's: the scheduler ended before the run could start */
     uint32_t before = clear(t, QUEUED | RUNNING);
-    if (owns_arg(t) && (before & RUNNING) && (before & (CANCELLED | OVER)))
+    if (has_dispose(t) && (before & RUNNING) && (before & (CANCELLED | OVER)))
         kc__worker_call(dispose, t); /* it was the last one */
     unref(t);                        /* the run's */
     kc__tsan_release(&s->interval_runs);
@@ -204,7 +204,7 @@ static kc_task_t *make_run(kc_token_t *t)
     struct kc_task_more more = {
         .name = t->more && t->more->name[0] ? t->more->name : NULL,
         .ended = run_ended,
-        .tells = t->interval && owns_arg(t),
+        .tells = t->interval && has_dispose(t),
     };
 
     /* cppcheck-suppress returnDanglingLifetime ; what it points to is copied */

@@ -398,9 +398,9 @@ static KC_NOINLINE int leave_and_start(kc_thread_t *t, kcoro_t *co)
 {
     kc_worker_t *w = t->worker;
     uint64_t turn = kc__worker_next_turn(w);
-    bool quick = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
-                 kc_likely(!kc__worker_is_look_due(w, turn));
-    kc_task_t *task = quick ? pop_unstarted(w) : NULL;
+    bool fast = is_quiet(w, UINT32_MAX) && kc_likely(t->current == co) &&
+                kc_likely(!kc__worker_is_look_due(w, turn));
+    kc_task_t *task = fast ? pop_unstarted(w) : NULL;
     kcoro_t *run = task ? start(w, task) : NULL;
 
     if (kc_unlikely(!run))

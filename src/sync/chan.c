@@ -416,7 +416,7 @@ KC_INLINE bool stream_fast(kc_chan_t *c, int op, void *item)
     return done;
 }
 
-/* Apart, so that the quick ways need no frame. */
+/* Apart, so that the fast ways need no frame. */
 static KC_NOINLINE KC_AFTER_SWITCH int send_slow(kc_chan_t *c, const void *item,
                                                  kc_time_t deadline)
 {

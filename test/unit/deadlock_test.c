@@ -304,14 +304,14 @@ static int has_a_child_elsewhere(void *arg)
     uint64_t seen;
 
     (void)arg;
-    CHECK(!kc__roots_await_external(s, &seen));
+    CHECK(!kc__roots_look_for_external(s, &seen));
     CHECK_EQ(kc_launch_job(waits_elsewhere, NULL, &(kc_launch_opts_t){ .sched = other }, &j), 0);
-    CHECK(kc__roots_await_external(
+    CHECK(kc__roots_look_for_external(
         s, &seen)); /* so a join is no deadlock, however long the child takes */
     kc_event_set(&elsewhere);
     CHECK_EQ(kc_job_join(j), 0);
     kc_job_release(j);
-    while (kc__roots_await_external(s, &seen))
+    while (kc__roots_look_for_external(s, &seen))
         kcoro_yield();
     return 7;
 }
