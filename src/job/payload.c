@@ -69,7 +69,7 @@ void *kc__payload_take(kc_job_t *j)
     return j->task.payload;
 }
 
-static void drops(void *arg)
+static void drop_value(void *arg)
 {
     drop(arg, NULL);
 }
@@ -77,7 +77,7 @@ static void drops(void *arg)
 void kc__payload_end(kc_job_ext_t *ext, uint64_t done)
 {
     if (ext->drop && done != KC_WORD_DONE && !ext->ending)
-        kc__worker_call(drops, ext); /* as nobody's body (S16) */
+        kc__worker_call(drop_value, ext); /* as nobody's body (S16) */
 }
 
 void kc__payload_free(kc_job_ext_t *ext)

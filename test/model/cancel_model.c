@@ -7,7 +7,7 @@
  * SHAPE    publish  a child comes while its parent is cancelled
  *          deep     the same, and the grandparent is cancelled
  *          both     two levels are cancelled at once: a first cancel returns when all is told
- *          notice   a body starts, waits and ends on its thread while another cancels it
+ *          message  a body starts, waits and ends on its thread while another cancels it
  *          race     the same, but the body does not wait
  *          shield   a body opens and closes a shield while another thread cancels it
  *          own      a job and its child, which waits on the thread that cancels, are cancelled
@@ -114,7 +114,7 @@ static void rings(int job)
     kc__job_cancel(&s.job[job], 0, KC_BY_GRACE);
 }
 
-static bool tells_in_two_steps; /* wrong: the count rises for the notice after the mark */
+static bool tells_in_two_steps; /* wrong: the count rises for the message after the mark */
 
 static void cancels(int job)
 {
@@ -331,7 +331,7 @@ static void reset_late(void)
 }
 
 /* Not started; the first thread has submitted it. */
-static void reset_notice(void)
+static void reset_message(void)
 {
     reset();
     kc_job_t *j = add(ROOT, 1);
@@ -440,7 +440,7 @@ static void check_own(void)
     model_assert((child->task.word & (KC_WORD_COUNT | KC_WORD_MESSAGED | KC_WORD_LOCK)) == 1);
 }
 
-/* If it has started before it was told, its thread has a notice; that it yielded is told there. */
+/* If it has started before it was told, its thread has a message; that it yielded is told there. */
 static void check_mine(void)
 {
     kc_job_t *child = &s.job[CHILD];
@@ -487,8 +487,8 @@ static void check_late(void)
     }
 }
 
-/* Whoever has cancelled it: it has ended, and its notice was read. */
-static void check_notice(void)
+/* Whoever has cancelled it: it has ended, and its message was read. */
+static void check_message(void)
 {
     check_gone();
     model_assert(s.sent == s.told && s.sent <= 1);
@@ -498,7 +498,7 @@ static void check_notice(void)
 
 static void check_wait(void)
 {
-    check_notice();
+    check_message();
     model_assert(s.first == 1);
 }
 
@@ -555,12 +555,16 @@ static const struct model both = { "both",
                                    2,
                                    { { "one", cancels_all, PARENT },
                                      { "other", cancels_all, CHILD } } };
-static const struct model notice = {
-    "notice", reset_notice, check_wait, 2, { { "other", cancels, PARENT }, { "body", starts, 1 } }
-};
-static const struct model race = {
-    "race", reset_notice, check_notice, 2, { { "other", cancels, PARENT }, { "body", starts, 0 } }
-};
+static const struct model message = { "message",
+                                      reset_message,
+                                      check_wait,
+                                      2,
+                                      { { "other", cancels, PARENT }, { "body", starts, 1 } } };
+static const struct model race = { "race",
+                                   reset_message,
+                                   check_message,
+                                   2,
+                                   { { "other", cancels, PARENT }, { "body", starts, 0 } } };
 static const struct model shield = { "shield",
                                      reset_shield,
                                      check_shield,
@@ -641,12 +645,12 @@ TEST(each_first_cancel_returns_when_all_is_marked)
     passes(&both, 3);
 }
 
-TEST(a_body_never_starts_or_reads_its_notice)
+TEST(a_body_never_starts_or_reads_its_message)
 {
-    passes(&notice, 3);
+    passes(&message, 3);
 }
 
-TEST(a_job_does_not_end_before_its_notice_is_read)
+TEST(a_job_does_not_end_before_its_message_is_read)
 {
     passes(&race, 3);
 }
@@ -661,7 +665,7 @@ TEST(a_child_that_waits_on_this_thread_is_told_once)
     passes(&own, 3);
 }
 
-TEST(a_child_that_starts_elsewhere_is_told_by_a_notice)
+TEST(a_child_that_starts_elsewhere_is_told_by_a_message)
 {
     passes(&mine, 3);
 }
@@ -721,12 +725,12 @@ TEST(control_word_1_torn_loses_a_change_of_the_word)
 
 TEST(control_word_1_relaxed_tells_the_body_on_a_wrong_thread)
 {
-    needs(&notice, "word.1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
+    needs(&message, "word.1", MODEL_RELAXED, "not true: w->worker == kc__worker()");
 }
 
 TEST(control_word_1_torn_starts_what_was_cancelled)
 {
-    needs(&notice, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
+    needs(&message, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
 TEST(control_cancel_2_relaxed_takes_a_body_for_its_own)
@@ -740,7 +744,7 @@ TEST(control_a_child_that_looks_before_it_has_the_lock)
     catches(&publish, "links_late", "not true: s.attached");
 }
 
-TEST(control_a_notice_that_is_counted_after_the_mark)
+TEST(control_a_message_that_is_counted_after_the_mark)
 {
     tells_in_two_steps = true;
     catches(&race, "tells_in_two_steps", "deadlock: nobody wakes body");

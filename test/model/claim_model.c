@@ -7,7 +7,7 @@
  *          the queue and the inbox through which another thread wakes the coroutine. The first
  *          thread is the coroutine's own. When it leaves, that thread goes on in kc__worker_leave,
  *          which here does what else there is to do on it, and returns when the coroutine is ready.
- *          Another thread gives under the lock of the queue, or sends a cancel as a notice. An
+ *          Another thread gives under the lock of the queue, or sends a cancel as a message. An
  *          item, the result and the frame of the wait are plain data: what the waiter does not see
  *          is a data race, and so is a use of the frame after its end.
  *
@@ -19,7 +19,7 @@
  *          all        one gives, another sends a cancel, and the time comes
  *          own        one gives, another coroutine on the thread of the wait does too, and then it
  *                     is cancelled; or first
- *          notice     another coroutine on the thread of the wait gives, and a cancel is sent
+ *          message    another coroutine on the thread of the wait gives, and a cancel is sent
  *          several    a wait in two queues, as a select's: one gives in each, and it is cancelled
  *          two lines  the same; in one of them the giver is on the thread of the wait
  *          firm       one gives, and a cancel comes that does not count
@@ -97,7 +97,7 @@ static struct {
 } s;
 
 static bool as_if_own;       /* wrong: another thread claims as the wait's own */
-static bool cancels_there;   /* wrong: another thread cancels, and sends no notice */
+static bool cancels_there;   /* wrong: another thread cancels, and sends no message */
 static bool only;            /* wrong: a wait in two queues is claimed as if it were in one */
 static bool leaves_unlocked; /* wrong: out of the queue without its lock */
 static bool not_firm;        /* wrong: a cancel counts */
@@ -645,12 +645,12 @@ static const struct model own_late = { "own, cancelled first",
                                        2,
                                        { { "own", waits_and_is_given_here_and_cancelled, true },
                                          { "giver", gives_a, 0 } } };
-static const struct model notice = { "notice",
-                                     reset,
-                                     check_all,
-                                     2,
-                                     { { "own", waits_and_is_given_here, 0 },
-                                       { "canceller", sends_cancel, 0 } } };
+static const struct model message = { "message",
+                                      reset,
+                                      check_all,
+                                      2,
+                                      { { "own", waits_and_is_given_here, 0 },
+                                        { "canceller", sends_cancel, 0 } } };
 static const struct model several = { "several",
                                       reset_in_both,
                                       check_all,
@@ -696,7 +696,7 @@ TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_on_another)
 
 TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_by_a_cancel_that_was_sent)
 {
-    passes(&notice, MODEL_UNBOUNDED);
+    passes(&message, MODEL_UNBOUNDED);
 }
 
 TEST(a_wait_in_two_queues_is_ended_in_one_or_by_a_cancel)
@@ -736,10 +736,10 @@ TEST(control_another_thread_claims_as_if_it_were_the_waits_own)
     catches(&cancel, "as_if_own", "not true: s.claimed[i] == 1");
 }
 
-TEST(control_another_thread_cancels_and_sends_no_notice)
+TEST(control_another_thread_cancels_and_sends_no_message)
 {
     cancels_there = true;
-    catches(&notice, "cancels_there", "not true: s.claimed[i] == 1");
+    catches(&message, "cancels_there", "not true: s.claimed[i] == 1");
 }
 
 TEST(control_a_wait_in_two_queues_is_claimed_as_if_it_were_in_one)

@@ -71,7 +71,7 @@ static struct {
     int made, freed[JOBS];
     int claimed[WAITS], woken[WAITS];
     int reaped[THREADS];   /* coroutines that were ended where they were */
-    int sent, told;        /* notices */
+    int sent, told;        /* messages */
     int terminated[JOBS];  /* effects of a cancel */
     bool started, stopped; /* the body has begun; it was told */
     bool attached, shielded;
@@ -411,7 +411,7 @@ static void read_inbox(void)
         kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
         node = node->next;
         s.told++;
-        model_assert(!(j->task.word & KC_WORD_DONE)); /* it waits for its notice */
+        model_assert(!(j->task.word & KC_WORD_DONE)); /* it waits for its message */
         kc__job_cancel_message(j);
     }
 }

@@ -194,7 +194,7 @@ void kc__wait_begin_checked(kc_wait_t *w, kc_wait_kind_t kind, const void *objec
     w->co = &s.co[0];
 }
 
-/* The body's: its thread reads its notices meanwhile. */
+/* The body's: its thread reads its messages meanwhile. */
 static int commits(kc_wait_t *w)
 {
     kc_task_t *task = &s.job[PARENT].task;

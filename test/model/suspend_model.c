@@ -4,7 +4,7 @@
  *
  * WHAT     kc_suspend, kc_wake, the cancel and its message are the real code, as are the wait that
  *          they are made of and the inbox. The first thread is the coroutine's own. When it leaves,
- *          that thread goes on in kc__worker_leave, which here cancels the job, or takes a notice
+ *          that thread goes on in kc__worker_leave, which here cancels the job, or takes a message
  *          of that, reads the messages to its own stack, and returns when the coroutine is ready.
  *          Who wakes gets the waker from begin, and notes when kc_wake has returned.
  *
@@ -15,7 +15,7 @@
  *
  * SHAPE    wake       one wakes
  *          cancel     one wakes, and the thread of the wait cancels
- *          notice     one wakes, another one sends a cancel
+ *          message    one wakes, another one sends a cancel
  *          agreed     as cancel, and `cancelled` wakes if it was the first to say so
  *          moves      the coroutine, woken, goes on while its old thread has the message to read
  *          twice      two wake one wait
@@ -494,8 +494,8 @@ static const struct model wake = {
 static const struct model cancel = {
     "cancel", reset, check, 2, { { "own", suspends_and_is_cancelled, 0 }, { "waker", wakes, 0 } }
 };
-static const struct model notice = {
-    "notice",
+static const struct model message = {
+    "message",
     reset,
     check,
     3,
@@ -532,7 +532,7 @@ TEST(a_wait_of_ones_own_is_ended_by_kc_wake)
 TEST(cancelled_is_called_once_or_not_at_all_and_not_after_kc_wake)
 {
     passes(&cancel, MODEL_UNBOUNDED);
-    passes(&notice, 4);
+    passes(&message, 4);
 }
 
 TEST(cancelled_and_the_foreign_side_may_agree_who_wakes)
