@@ -10,7 +10,8 @@
  *
  * A broadcast keeps its newest `capacity` items. Sending never waits: the oldest item gives way. A
  * subscriber gets what is sent from its subscription on, in order. Works between coroutines of any
- * threads and schedulers, and plain threads, which block.
+ * threads and schedulers, and plain threads, which block. Closing and releasing are different:
+ * see docs/guide/cancel-or-give-up.md.
  */
 #ifndef KCORO_BROADCAST_H
 #define KCORO_BROADCAST_H

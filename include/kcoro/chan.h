@@ -16,7 +16,8 @@
  * They are reference counted; who uses one must hold a reference. A handle that is used after the
  * last release is recognised, and aborts with one line, until a new channel gets its memory: not
  * before the thread that released it has made 30 more objects, or has ended; with KCORO_DEBUG=1
- * never. From then on it is taken for the new one.
+ * never. From then on it is taken for the new one. To close a channel and to release it are two
+ * things: see docs/guide/cancel-or-give-up.md.
  *
  * In src: sync/select.c.
  */

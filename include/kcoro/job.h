@@ -19,8 +19,10 @@
  * next call reports the cancellation.
  *
  * The current job is the one of the innermost open scope around the caller, else the coroutine's
- * own. Handles are reference counted; giving one up cancels nobody (kc_job_drop does). NULL where a
- * handle is needed: -EINVAL from every call that returns an int, else bad use.
+ * own. Handles are reference counted. Releasing one cancels no job, but the last release of a
+ * pending promise cancels it; kc_job_drop and kc_deferred_drop cancel. A table of every call that
+ * cancels, gives up or waits is in docs/guide/cancel-or-give-up.md. NULL where a handle is needed:
+ * -EINVAL from every call that returns an int, else bad use.
  *
  * In src: job/launch.c, job/scope.c, job/join.c, job/join_any.c, job/oneshot.c, job/cancel.c,
  * job/job_info.c, job/body.c, job/failure.c, job/payload.c, job/locals.c, job/suspend.c,
@@ -490,11 +492,14 @@ KC_API void *kc_local_get(const void *key);
 /* A job that hands over a value. */
 typedef struct kc_deferred kc_deferred_t;
 
+/* PENDING -> COMPLETED | FAILED | CANCELLED, which never change. KC_DEFERRED_CANCELED is an older
+ * spelling of KC_DEFERRED_CANCELLED, and stays. */
 typedef enum {
     KC_DEFERRED_PENDING,
     KC_DEFERRED_COMPLETED,
     KC_DEFERRED_FAILED,
-    KC_DEFERRED_CANCELED
+    KC_DEFERRED_CANCELLED,
+    KC_DEFERRED_CANCELED = KC_DEFERRED_CANCELLED
 } kc_deferred_state_t;
 
 /* As kc_launch and kc_launch_job, with a handle to the value, which awaits it.
@@ -554,7 +559,7 @@ KC_API void kc_deferred_drop(kc_deferred_t *d);
 
 /*
  * A child without a coroutine, which somebody completes from outside. The job around it waits for
- * it. Cancelled, it is CANCELED at once. Its failure is a value, data that arrived and not work
+ * it. Cancelled, it is CANCELLED at once. Its failure is a value, data that arrived and not work
  * that broke: whoever awaits it gets it, now or later, and nobody is cancelled.
  *
  * Context: as kc_launch_job.  Suspends: no.

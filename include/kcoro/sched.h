@@ -117,6 +117,8 @@ KC_API int kc_sched_create(const kc_sched_opts_t *opts, kc_sched_t **out);
  * library can see that all that is left waits for ever, with virtual time or a seed, the grace of
  * all shields is over then.
  *
+ * kc_sched_stop only ends a run; docs/guide/cancel-or-give-up.md compares what ends things.
+ *
  * Calls that take s must not overlap with it; calls on jobs, tokens and deferred values may. An old
  * handle is recognised, and aborts with one line, until a scheduler with as many workers is
  * created, which gets its memory; with KCORO_DEBUG=1 always.

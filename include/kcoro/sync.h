@@ -84,7 +84,14 @@ KC_API KC_WARN_UNUSED int kc_mutex_lock_until(kc_mutex_t *m, kc_time_t deadline)
  * Context: anywhere.  Suspends: if another one has it.  Cancel: not looked at. */
 KC_API void kc_mutex_lock_nocancel(kc_mutex_t *m);
 
-/* Context: anywhere.  Suspends: no.  Cancel: not looked at.  Returns: true: taken. */
+/*
+ * Takes the mutex if it is free, without waiting. kc_mutex_trylock is the older spelling of
+ * kc_mutex_try_lock, and stays.
+ *
+ * Context: anywhere; m is not NULL.  Suspends: no.  Cancel: not looked at.
+ * Returns: true: the caller owns it; false: another one owns it, or the caller already does.
+ */
+KC_API bool kc_mutex_try_lock(kc_mutex_t *m);
 KC_API bool kc_mutex_trylock(kc_mutex_t *m);
 
 /* Gives it to the first in line. Not to own it is bad use; so is the end of a body that owns one.
@@ -139,7 +146,16 @@ KC_API KC_WARN_UNUSED int kc_rwlock_wrlock(kc_rwlock_t *l);
 KC_API KC_WARN_UNUSED int kc_rwlock_rdlock_until(kc_rwlock_t *l, kc_time_t deadline);
 KC_API KC_WARN_UNUSED int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline);
 
-/* Context: anywhere.  Suspends: no.  Cancel: not looked at.  Returns: true: taken. */
+/*
+ * kc_rwlock_try_rdlock takes the lock to read if no writer owns it or waits for it;
+ * kc_rwlock_try_wrlock takes it to write if nobody owns it. Neither waits. kc_rwlock_tryrdlock and
+ * kc_rwlock_trywrlock are their older spellings, and stay.
+ *
+ * Context: anywhere; l is not NULL.  Suspends: no.  Cancel: not looked at.
+ * Returns: true: the caller has the lock; false: nothing has changed.
+ */
+KC_API bool kc_rwlock_try_rdlock(kc_rwlock_t *l);
+KC_API bool kc_rwlock_try_wrlock(kc_rwlock_t *l);
 KC_API bool kc_rwlock_tryrdlock(kc_rwlock_t *l);
 KC_API bool kc_rwlock_trywrlock(kc_rwlock_t *l);
 
@@ -210,7 +226,14 @@ typedef struct {
 KC_API KC_WARN_UNUSED int kc_sem_acquire(kc_sem_t *s);
 KC_API KC_WARN_UNUSED int kc_sem_acquire_until(kc_sem_t *s, kc_time_t deadline);
 
-/* Context: anywhere.  Suspends: no.  Cancel: not looked at.  Returns: true: a permit is taken. */
+/*
+ * Takes a permit if there is one and nobody waits for it, without waiting. kc_sem_tryacquire is the
+ * older spelling of kc_sem_try_acquire, and stays.
+ *
+ * Context: anywhere; s is not NULL.  Suspends: no.  Cancel: not looked at.
+ * Returns: true: the caller has taken one permit; false: nothing has changed.
+ */
+KC_API bool kc_sem_try_acquire(kc_sem_t *s);
 KC_API bool kc_sem_tryacquire(kc_sem_t *s);
 
 /* n permits more.  Context: anywhere.  Suspends: no. */

@@ -3,8 +3,8 @@
  * kcoro/timer.h - tasks that start later, tasks that start again and again, and sleeping.
  *
  * A token stands for a timed task. Dropping it cancels what is still to come; kc_token_detach gives
- * the handle up and lets the task live. Delayed and interval tasks start while the scheduler's main
- * thread pumps.
+ * the handle up and lets the task live (docs/guide/cancel-or-give-up.md compares the two with other
+ * handles). Delayed and interval tasks start while the scheduler's main thread pumps.
  *
  * A token that is used after kc_token_release or kc_token_detach is recognised, and aborts with one
  * line, until a new one gets its memory: not before the timed task is over and the thread that saw

@@ -227,7 +227,7 @@ kc_deferred_state_t kc_deferred_state(const kc_deferred_t *d)
     case KC_JOB_FAILED:
         return KC_DEFERRED_FAILED;
     case KC_JOB_CANCELLED:
-        return KC_DEFERRED_CANCELED;
+        return KC_DEFERRED_CANCELLED;
     case KC_JOB_ACTIVE:
     case KC_JOB_CANCELLING:
         break;

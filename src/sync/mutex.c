@@ -157,9 +157,8 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
     kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
 }
 
-bool kc_mutex_trylock(kc_mutex_t *m)
+static bool mutex_try(kc_wait_queue_t *l)
 {
-    kc_wait_queue_t *l = queue_of(m, "kc_mutex_trylock");
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
     uint64_t self = kc__owner_self(t, co), seen = kc__wait_queue_settled(l);
@@ -172,6 +171,16 @@ bool kc_mutex_trylock(kc_mutex_t *m)
         seen = kc__wait_queue_settled(l); /* who had the lock may have found it free */
     }
     return false;
+}
+
+bool kc_mutex_try_lock(kc_mutex_t *m)
+{
+    return mutex_try(queue_of(m, "kc_mutex_try_lock"));
+}
+
+bool kc_mutex_trylock(kc_mutex_t *m)
+{
+    return mutex_try(queue_of(m, "kc_mutex_trylock"));
 }
 
 /* ---- unlock --------------------------------------------------------------------------------- */

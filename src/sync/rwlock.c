@@ -161,9 +161,19 @@ int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline)
     return lock(l, true, deadline);
 }
 
+bool kc_rwlock_try_rdlock(kc_rwlock_t *l)
+{
+    return trylock(queue_of(l, "kc_rwlock_try_rdlock"), false);
+}
+
 bool kc_rwlock_tryrdlock(kc_rwlock_t *l)
 {
     return trylock(queue_of(l, "kc_rwlock_tryrdlock"), false);
+}
+
+bool kc_rwlock_try_wrlock(kc_rwlock_t *l)
+{
+    return trylock(queue_of(l, "kc_rwlock_try_wrlock"), true);
 }
 
 bool kc_rwlock_trywrlock(kc_rwlock_t *l)

@@ -90,6 +90,11 @@ int kc_sem_acquire_until(kc_sem_t *s, kc_time_t deadline)
     return sem_acquire(s, deadline);
 }
 
+bool kc_sem_try_acquire(kc_sem_t *s)
+{
+    return sem_try(queue_of(s, "kc_sem_try_acquire"));
+}
+
 bool kc_sem_tryacquire(kc_sem_t *s)
 {
     return sem_try(queue_of(s, "kc_sem_tryacquire"));

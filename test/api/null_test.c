@@ -361,8 +361,11 @@ TWICE(a_lock)
     IS_EINVAL(kc_cond_wait_until(NULL, &m, 0));
     IS_EINVAL(kc_cond_wait_until(&c, NULL, 0));
     ABORTS(kc_mutex_lock_nocancel(NULL));
+    ABORTS(kc_mutex_try_lock(NULL));
     ABORTS(kc_mutex_trylock(NULL));
     ABORTS(kc_mutex_unlock(NULL));
+    ABORTS(kc_rwlock_try_rdlock(NULL));
+    ABORTS(kc_rwlock_try_wrlock(NULL));
     ABORTS(kc_rwlock_tryrdlock(NULL));
     ABORTS(kc_rwlock_trywrlock(NULL));
     ABORTS(kc_rwlock_rdunlock(NULL));
@@ -383,6 +386,7 @@ TWICE(a_meeting_point)
     IS_EINVAL(kc_event_wait(NULL));
     IS_EINVAL(kc_event_wait_until(NULL, 0));
     IS_EINVAL(kc_barrier_wait(NULL));
+    ABORTS(kc_sem_try_acquire(NULL));
     ABORTS(kc_sem_tryacquire(NULL));
     ABORTS(kc_sem_release(NULL, 1));
     ABORTS(kc_latch_count_down(NULL));

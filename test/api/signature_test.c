@@ -178,12 +178,15 @@ HAS_TYPE(kc_with_deadline, int (*)(kc_time_t, kc_fn_t, void *));
 HAS_TYPE(kc_mutex_lock, int (*)(kc_mutex_t *));
 HAS_TYPE(kc_mutex_lock_until, int (*)(kc_mutex_t *, kc_time_t));
 HAS_TYPE(kc_mutex_lock_nocancel, void (*)(kc_mutex_t *));
+HAS_TYPE(kc_mutex_try_lock, bool (*)(kc_mutex_t *));
 HAS_TYPE(kc_mutex_trylock, bool (*)(kc_mutex_t *));
 HAS_TYPE(kc_mutex_unlock, void (*)(kc_mutex_t *));
 HAS_TYPE(kc_rwlock_rdlock, int (*)(kc_rwlock_t *));
 HAS_TYPE(kc_rwlock_wrlock, int (*)(kc_rwlock_t *));
 HAS_TYPE(kc_rwlock_rdlock_until, int (*)(kc_rwlock_t *, kc_time_t));
 HAS_TYPE(kc_rwlock_wrlock_until, int (*)(kc_rwlock_t *, kc_time_t));
+HAS_TYPE(kc_rwlock_try_rdlock, bool (*)(kc_rwlock_t *));
+HAS_TYPE(kc_rwlock_try_wrlock, bool (*)(kc_rwlock_t *));
 HAS_TYPE(kc_rwlock_tryrdlock, bool (*)(kc_rwlock_t *));
 HAS_TYPE(kc_rwlock_trywrlock, bool (*)(kc_rwlock_t *));
 HAS_TYPE(kc_rwlock_rdunlock, void (*)(kc_rwlock_t *));
@@ -194,6 +197,7 @@ HAS_TYPE(kc_cond_signal, void (*)(kc_cond_t *));
 HAS_TYPE(kc_cond_broadcast, void (*)(kc_cond_t *));
 HAS_TYPE(kc_sem_acquire, int (*)(kc_sem_t *));
 HAS_TYPE(kc_sem_acquire_until, int (*)(kc_sem_t *, kc_time_t));
+HAS_TYPE(kc_sem_try_acquire, bool (*)(kc_sem_t *));
 HAS_TYPE(kc_sem_tryacquire, bool (*)(kc_sem_t *));
 HAS_TYPE(kc_sem_release, void (*)(kc_sem_t *, uint32_t));
 HAS_TYPE(kc_latch_count_down, void (*)(kc_latch_t *));
@@ -290,8 +294,10 @@ _Static_assert(KC_JOB_ACTIVE < KC_JOB_CANCELLING && KC_JOB_CANCELLING < KC_JOB_C
                "the states of a job have another order");
 _Static_assert(KC_DEFERRED_PENDING < KC_DEFERRED_COMPLETED &&
                    KC_DEFERRED_COMPLETED < KC_DEFERRED_FAILED &&
-                   KC_DEFERRED_FAILED < KC_DEFERRED_CANCELED,
+                   KC_DEFERRED_FAILED < KC_DEFERRED_CANCELLED,
                "the states of a deferred value have another order");
+_Static_assert(KC_DEFERRED_CANCELED == KC_DEFERRED_CANCELLED,
+               "the two spellings of one state have two values");
 
 HAS_MEMBER(kc_sched_opts_t, workers, int);
 HAS_MEMBER(kc_sched_opts_t, stack_size, size_t);
@@ -385,6 +391,59 @@ TEST(every_initialiser_works_for_members_and_elements)
     CHECK(!kc_event_is_set(&all.event));
     CHECK_EQ(kc_barrier_wait(&all.barrier), 1);
 }
+
+/* ---- two spellings of one function ----------------------------------------------------------- */
+
+TEST(kc_mutex_try_lock_and_trylock_are_the_same)
+{
+    kc_mutex_t m = KC_MUTEX_INIT;
+
+    CHECK(kc_mutex_try_lock(&m));
+    CHECK(!kc_mutex_trylock(&m));
+    kc_mutex_unlock(&m);
+    CHECK(kc_mutex_trylock(&m));
+    CHECK(!kc_mutex_try_lock(&m));
+    kc_mutex_unlock(&m);
+}
+
+TEST(kc_rwlock_try_rdlock_and_tryrdlock_are_the_same)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+
+    CHECK(kc_rwlock_try_rdlock(&l));
+    CHECK(kc_rwlock_tryrdlock(&l));
+    CHECK(!kc_rwlock_try_wrlock(&l));
+    kc_rwlock_rdunlock(&l);
+    kc_rwlock_rdunlock(&l);
+    CHECK(kc_rwlock_trywrlock(&l));
+    CHECK(!kc_rwlock_try_rdlock(&l));
+    CHECK(!kc_rwlock_tryrdlock(&l));
+    kc_rwlock_wrunlock(&l);
+}
+
+TEST(kc_rwlock_try_wrlock_and_trywrlock_are_the_same)
+{
+    kc_rwlock_t l = KC_RWLOCK_INIT;
+
+    CHECK(kc_rwlock_try_wrlock(&l));
+    CHECK(!kc_rwlock_trywrlock(&l));
+    kc_rwlock_wrunlock(&l);
+    CHECK(kc_rwlock_trywrlock(&l));
+    CHECK(!kc_rwlock_try_wrlock(&l));
+    kc_rwlock_wrunlock(&l);
+}
+
+TEST(kc_sem_try_acquire_and_tryacquire_are_the_same)
+{
+    kc_sem_t s = KC_SEM_INIT(2);
+
+    CHECK(kc_sem_try_acquire(&s));
+    CHECK(kc_sem_tryacquire(&s));
+    CHECK(!kc_sem_try_acquire(&s));
+    CHECK(!kc_sem_tryacquire(&s));
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
 
 /* Options that are all zero are the defaults. */
 static int ends(void *arg)

@@ -132,7 +132,7 @@ IN_A_JOB(an_answer_may_be_a_failure_or_a_cancel)
     CHECK_EQ(kc_await(s.value, NULL), -EIO);
     CHECK_EQ(kc_resolve(t.resolver, -ECANCELED, NULL), 0);
     CHECK_EQ(kc_await(t.value, NULL), -ECANCELED);
-    CHECK_EQ(kc_deferred_state(t.value), KC_DEFERRED_CANCELED);
+    CHECK_EQ(kc_deferred_state(t.value), KC_DEFERRED_CANCELLED);
     kc_deferred_release(s.value);
     kc_deferred_release(t.value);
     kc_job_drop(g);
@@ -225,7 +225,7 @@ TEST(the_end_of_a_scheduler_cancels_a_oneshot_and_the_resolver_is_told)
     CHECK_EQ(kc_sched_create(&(kc_sched_opts_t){ .workers = 1 }, &s), 0);
     a = shot(&(kc_launch_opts_t){ .sched = s });
     CHECK_EQ(kc_sched_destroy(s), 0);
-    CHECK_EQ(kc_deferred_state(a.value), KC_DEFERRED_CANCELED);
+    CHECK_EQ(kc_deferred_state(a.value), KC_DEFERRED_CANCELLED);
     kc_deferred_release(a.value);
     CHECK_EQ(kc_resolve(a.resolver, 0, NULL), -ECANCELED);
 }

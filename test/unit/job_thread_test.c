@@ -346,7 +346,7 @@ TEST(the_end_of_a_scheduler_ends_everything_with_eshutdown)
             CHECK_EQ(kc_job_reason(r.job[k]), -ESHUTDOWN);
             ended(r.job[k], KC_JOB_CANCELLED, -ESHUTDOWN);
         }
-        CHECK_EQ(kc_deferred_state(r.promise), KC_DEFERRED_CANCELED);
+        CHECK_EQ(kc_deferred_state(r.promise), KC_DEFERRED_CANCELLED);
         CHECK_EQ(kc_promise_complete(r.promise, 0, NULL), -ECANCELED);
         kc_deferred_release(r.promise);
         CHECK_EQ(get(&r.disposed), 2);

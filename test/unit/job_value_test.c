@@ -180,7 +180,7 @@ IN_A_JOB(a_promise_is_kept_once)
 
     CHECK_EQ(kc_promise(NULL, &d), 0);
     CHECK_EQ(kc_promise_complete(d, -ECANCELED, &value), 0);
-    CHECK_EQ(kc_deferred_state(d), KC_DEFERRED_CANCELED);
+    CHECK_EQ(kc_deferred_state(d), KC_DEFERRED_CANCELLED);
     CHECK_EQ(kc_deferred_get(d, &payload), -ECANCELED);
     CHECK_PTR(payload, NULL);
     CHECK_EQ(kc_job_reason(kc_deferred_job(d)), -ECANCELED);
@@ -189,7 +189,7 @@ IN_A_JOB(a_promise_is_kept_once)
 
     CHECK_EQ(kc_promise(NULL, &d), 0);
     CHECK(kc_job_cancel(kc_deferred_job(d), -EPIPE));
-    CHECK_EQ(kc_deferred_state(d), KC_DEFERRED_CANCELED); /* at once */
+    CHECK_EQ(kc_deferred_state(d), KC_DEFERRED_CANCELLED); /* at once */
     CHECK_EQ(kc_promise_complete(d, 0, &value), -ECANCELED);
     CHECK_EQ(kc_deferred_get(d, &payload), -EPIPE);
     kc_deferred_release(d);
