@@ -3,21 +3,22 @@
  * kcoro/chan.h - channels: items of one size from senders to receivers, and waiting for several.
  *
  *     kc_chan_t *c;
- *     rc = kc_chan_create(sizeof(int), 0, &c);     // 0: who sends and who receives meet
+ *     rc = kc_chan_create(sizeof(int), 0, &c);     // 0: no buffer, sender and receiver meet
  *     ...
  *     rc = kc_chan_send(c, &number);               // in one coroutine
  *     rc = kc_chan_recv(c, &number);               // in another; -EPIPE: closed, nothing left
  *
- * Items are copied. They are received in the order in which they were sent, each exactly once: a
- * send or receive that is cancelled, out of time, or not chosen by a select has done nothing, and
- * one that did happen says so, also in a job that is cancelled meanwhile. Who waits stands in line.
+ * Items are copied. They are received in the order in which they were sent, each exactly once. A
+ * send or receive that is cancelled, reaches its deadline, or is not chosen by a select has done
+ * nothing; one that did happen is reported as done, also in a job that is cancelled meanwhile. Wait
+ * queues are first come, first served.
  *
  * Channels work between coroutines of any threads and schedulers, and plain threads, which block.
- * They are reference counted; who uses one must hold a reference. A handle that is used after the
- * last release is recognised, and aborts with one line, until a new channel gets its memory: not
- * before the thread that released it has made 30 more objects, or has ended; with KCORO_DEBUG=1
- * never. From then on it is taken for the new one. To close a channel and to release it are two
- * things: see docs/guide/cancel-or-give-up.md.
+ * They are reference counted; every user must hold a reference. A handle that is used after the
+ * last release is recognised: the call aborts with one line. That holds until a new channel gets
+ * the memory, which is not before the releasing thread has made 30 more objects or has ended; with
+ * KCORO_DEBUG=1 it holds for ever. Later the old handle is taken for the new channel. To close a
+ * channel and to release it are two things: see docs/guide/cancel-or-give-up.md.
  *
  * In src: sync/select.c.
  */
@@ -48,70 +49,100 @@ typedef struct {
 } kc_chan_opts_t;
 
 /*
- * Makes a channel of items of one size, with room for so many; the second one with more options.
+ * Makes a channel of items of item_size bytes with a buffer of `capacity` items (0: none; or
+ * KC_CHAN_UNLIMITED or KC_CHAN_LATEST). kc_chan_create_with takes more options.
  *
  * Context: anywhere.  Suspends: no.
- * Returns: 0; -ENOMEM; -EINVAL: out or opts is NULL.  Owns: *out is one reference.
+ * Returns: 0; -ENOMEM; -EINVAL: out or opts is NULL.
+ * Owns: *out is one reference.
  */
 KC_API int kc_chan_create(size_t item_size, size_t capacity, kc_chan_t **out);
 KC_API int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out);
 
 /*
- * Sends a copy of *item: to the first receiver in line, into the buffer, or when one of these is
- * possible. Without a buffer, a receiver on the same thread goes on at once, before the sender.
+ * Sends a copy of *item: to the first waiting receiver, or into the buffer; if neither is possible,
+ * waits until it is. Without a buffer, a receiver on the same thread runs at once, before the
+ * sender continues. kc_chan_send_until waits until the deadline at most, on kc_now's clock.
  *
  * Context: anywhere.  Suspends: if it must wait, and now and then to let others run.
  * Cancel: the item is not sent.
- * Returns: 0: sent; -EPIPE, or its cause: closed; -ECANCELED; -ETIMEDOUT: not sent until deadline,
- *          on kc_now's clock; -ENOMEM: no room for an unlimited one; -EINVAL: c is NULL, or item
- *          and the items are not of size 0.
+ * Returns: 0: sent; -EPIPE, or the cause: the channel is closed; -ECANCELED; -ENOMEM: no room in an
+ *          unlimited channel; -EINVAL: c is NULL, or item is NULL and the item size is not 0;
+ *          kc_chan_send_until also -ETIMEDOUT: not sent until the deadline.
  */
 KC_API KC_WARN_UNUSED int kc_chan_send(kc_chan_t *c, const void *item);
 KC_API KC_WARN_UNUSED int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline);
 
-/* The same without waiting.  Context: anywhere.  Suspends: no.  Cancel: not looked at.
- * Returns: as kc_chan_send; -EAGAIN: it would have to wait. */
+/*
+ * Sends a copy of *item if that is possible without waiting.
+ *
+ * Context: anywhere.  Suspends: no.  Cancel: not looked at.
+ * Returns: 0: sent; -EAGAIN: it would have to wait; -EPIPE, or the cause: the channel is closed;
+ *          -ENOMEM, -EINVAL: as kc_chan_send.
+ */
 KC_API int kc_chan_try_send(kc_chan_t *c, const void *item);
 
 /*
- * Receives the oldest item into *item; NULL: drops it.
+ * Receives the oldest item into *item, or drops it if item is NULL; waits until there is one.
+ * kc_chan_recv_until waits until the deadline at most, on kc_now's clock.
  *
  * Context: anywhere.  Suspends: if it must wait, and now and then to let others run.
  * Cancel: nothing is received.
- * Returns: 0: received; -EPIPE, or its cause: closed, and nothing is left in it; -ECANCELED;
- *          -ETIMEDOUT; -EINVAL: c is NULL.
+ * Returns: 0: received; -EPIPE, or the cause: the channel is closed and empty; -ECANCELED; -EINVAL:
+ *          c is NULL; kc_chan_recv_until also -ETIMEDOUT.
  */
 KC_API KC_WARN_UNUSED int kc_chan_recv(kc_chan_t *c, void *item);
 KC_API KC_WARN_UNUSED int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline);
 
-/* The same without waiting.  Context: anywhere.  Suspends: no.  Cancel: not looked at.
- * Returns: as kc_chan_recv; -EAGAIN: it would have to wait. */
+/*
+ * Receives the oldest item into *item, or drops it if item is NULL, if that is possible without
+ * waiting.
+ *
+ * Context: anywhere.  Suspends: no.  Cancel: not looked at.
+ * Returns: 0: received; -EAGAIN: it would have to wait; -EPIPE, or the cause: the channel is closed
+ *          and empty; -EINVAL: c is NULL.
+ */
 KC_API int kc_chan_try_recv(kc_chan_t *c, void *item);
 
-/* No more sends. Senders that wait get -EPIPE and keep their items; receivers get what is in the
- * buffer, then -EPIPE. Twice is harmless.  Context: anywhere.  Suspends: no. */
+/*
+ * Closes the channel: there are no more sends. Senders that wait get -EPIPE and keep their items;
+ * receivers get what is in the buffer, then -EPIPE. Closing twice is harmless.
+ *
+ * Context: anywhere.  Suspends: no.
+ */
 KC_API void kc_chan_close(kc_chan_t *c);
 
 /*
- * The same, and says why: whoever would get -EPIPE gets cause, in a select too. So a receiver can
- * tell a stream that has ended from one that broke off. The first close decides. Choose a code that
- * the other side does not get for another reason: -EIO, not -EAGAIN.
+ * Closes the channel as kc_chan_close does, with a cause that every call gets in place of -EPIPE, a
+ * select too. So a receiver can tell a stream that has ended from one that broke off. The first
+ * close decides. Choose a code that the other side does not get for another reason: -EIO, not
+ * -EAGAIN. A cause that is not negative is bad use.
  *
- * Context: anywhere.  Suspends: no. A cause that is not negative is bad use.
+ * Context: anywhere.  Suspends: no.
  */
 KC_API void kc_chan_close_with(kc_chan_t *c, int cause);
 
-/* Context: anywhere.  Suspends: no.
- * Returns: 0: open; -EPIPE: kc_chan_close; else its cause; -EINVAL: c is NULL. */
+/*
+ * Context: anywhere.  Suspends: no.
+ * Returns: 0: open; -EPIPE: closed by kc_chan_close; the cause of kc_chan_close_with; -EINVAL: c is
+ *          NULL.
+ */
 KC_API int kc_chan_cause(const kc_chan_t *c);
 
-/* Items in the buffer; the moment after it may be another number.
- * Context: anywhere.  Suspends: no. */
+/*
+ * Context: anywhere.  Suspends: no.
+ * Returns: the number of items in the buffer, which may have changed when the call returns.
+ */
 KC_API size_t kc_chan_len(const kc_chan_t *c);
 
-/* Context: anywhere.  Suspends: no. The last release frees it: nobody may be waiting there. It does
- * not close it for others.
- * Owns: retain gives one reference, release takes one; a release of NULL does nothing. */
+/*
+ * kc_chan_retain takes one more reference and returns c; kc_chan_release gives one up, and does not
+ * close the channel for others. The last release frees the channel; that a sender or receiver waits
+ * in it then is bad use. A release of NULL does nothing.
+ *
+ * Context: anywhere.  Suspends: no.
+ * Owns: retain gives one reference, release takes one.
+ */
 KC_API kc_chan_t *kc_chan_retain(kc_chan_t *c);
 KC_API void kc_chan_release(kc_chan_t *c);
 
@@ -122,22 +153,22 @@ enum { KC_RECV = 1, KC_SEND = 2 };
 typedef struct {
     int op;          /* KC_RECV or KC_SEND                                                   */
     kc_chan_t *chan; /* NULL: this case never happens                                        */
-    void *item;      /* as for send and receive                                              */
-    int rc;          /* set for the one that happened: 0, or why its channel was closed      */
+    void *item;      /* as the item of kc_chan_send or kc_chan_recv                          */
+    int rc;          /* set for the case that happened: 0, or why its channel was closed     */
 } kc_case_t;
 
 /*
- * Waits until one of the sends and receives happens: exactly one does. Of several that can, each is
- * as likely to be chosen, whatever stands between them; with kc_select_biased it is the first.
- * timeout 0: does not wait, looks at all of them at one moment, and does not look at cancellation;
- * KC_FOREVER: no limit.
+ * Waits until one of the cases, each a send or a receive, happens: exactly one does. If several
+ * can, each is equally likely to be chosen, whatever its place; kc_select_biased chooses the first.
+ * With timeout 0 the call does not wait, looks at all cases at one moment, and does not look at
+ * cancellation; KC_FOREVER: no limit.
  *
  * Context: anywhere.  Suspends: if none can happen, and now and then to let others run.
  * Cancel: none has happened.
- * Returns: the index of the one that happened; -EAGAIN: timeout 0, and there was a moment during
- *          the call at which none could have happened; -ETIMEDOUT; -ECANCELED;
- *          -EINVAL: n is 0, a negative timeout, a NULL, another op; -ENOMEM: for more than a few
- *          cases, or for an unlimited channel. After an error nothing has happened.
+ * Returns: the index of the case that happened; -EAGAIN: timeout 0, and there was a moment during
+ *          the call at which none could have happened; -ETIMEDOUT; -ECANCELED; -EINVAL: n is 0, a
+ *          negative timeout, a NULL, another op; -ENOMEM: for more than a few cases, or for an
+ *          unlimited channel. After an error nothing has happened.
  */
 KC_API KC_WARN_UNUSED int kc_select(kc_case_t *cases, size_t n, kc_time_t timeout);
 KC_API KC_WARN_UNUSED int kc_select_biased(kc_case_t *cases, size_t n, kc_time_t timeout);
