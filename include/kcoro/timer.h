@@ -25,14 +25,14 @@ typedef struct kc_token kc_token_t;
 
 /*
  * Starts fn(arg) once as a task, `delay` nanoseconds from now on the scheduler's clock, at the
- * place `where`.
+ * place `where`. kc_schedule_delayed_with takes options; NULL: none.
  *
  * Context: any thread, any coroutine.  Suspends: no.
  * Returns: 0; -EINVAL: s or fn is NULL, the delay is negative, there is no such place; -ENOMEM;
  *          -ESHUTDOWN: the scheduler ends.
  * Owns: *out is one reference, for kc_token_release or kc_token_detach; out NULL means detached.
- *       With options (NULL: none), after 0, exactly one of fn and opts->dispose is called for arg;
- *       after an error arg is still the caller's.
+ *       With options, after 0, exactly one of fn and opts->dispose is called for arg; after an
+ *       error arg is still the caller's.
  */
 KC_API int kc_schedule_delayed(kc_sched_t *s, kc_time_t delay, kc_affinity_t where, kc_fn_t fn,
                                void *arg, kc_token_t **out);
@@ -42,13 +42,14 @@ KC_API int kc_schedule_delayed_with(kc_sched_t *s, kc_time_t delay, kc_affinity_
 
 /*
  * Starts fn(arg) as a task at once and then every `interval` nanoseconds, on a fixed grid, until
- * cancelled. While a run is in flight a due tick is skipped; ticks that were missed are skipped
- * too, so two runs never overlap and none come in a burst. A run that fails does not stop it.
+ * cancelled. A tick that is due while a run is in flight is skipped, and so are ticks that were
+ * missed: two runs never overlap, and none come in a burst. A run that fails does not stop the
+ * task. kc_schedule_interval_with takes options; NULL: none.
  *
- * Context: as kc_schedule_delayed.  Suspends: no.
- * Returns: as there; -EINVAL also if interval <= 0.
- * Owns: *out as there. With options opts->dispose is called once for arg, when no run can come any
- *       more and none is in flight; after an error arg is still the caller's.
+ * Context: any thread, any coroutine.  Suspends: no.
+ * Returns: as kc_schedule_delayed; -EINVAL also if interval <= 0.
+ * Owns: *out as kc_schedule_delayed. With options opts->dispose is called once for arg, when no run
+ *       can come any more and none is in flight; after an error arg is still the caller's.
  */
 KC_API int kc_schedule_interval(kc_sched_t *s, kc_time_t interval, kc_affinity_t where, kc_fn_t fn,
                                 void *arg, kc_token_t **out);
@@ -57,29 +58,40 @@ KC_API int kc_schedule_interval_with(kc_sched_t *s, kc_time_t interval, kc_affin
                                      kc_token_t **out);
 
 /*
- * Stops future runs and never interrupts one that has started. Of a delayed task's start and its
- * first cancel exactly one happens. The task's dispose runs inside this call, unless a run is in
- * flight, whose end it follows then.
+ * Stops future runs and never interrupts one that has started. Of the start of a delayed task and
+ * its first cancel exactly one happens. The task's dispose runs inside this call, or, if a run is
+ * in flight, after the end of that run.
  *
  * Context: any thread, any coroutine; the scheduler may be gone.  Suspends: no.
  * Returns: true: this call prevented at least one future run.
  */
 KC_API bool kc_token_cancel(kc_token_t *t);
 
-/* Context: anywhere.  Suspends: no.  Returns: true: no run can come any more: it was cancelled, it
- * has run once, or its scheduler is gone. */
+/*
+ * Context: anywhere.  Suspends: no.
+ * Returns: true: no run can start any more, because the task was cancelled, has run once, or its
+ *          scheduler is gone.
+ */
 KC_API bool kc_token_cancelled(const kc_token_t *t);
 
-/* Cancels, and gives the reference up. NULL does nothing.  Context: anywhere.  Suspends: no. */
+/*
+ * Cancels what has not started, as kc_token_cancel does, and gives the reference up. NULL does
+ * nothing.
+ *
+ * Context: anywhere.  Suspends: no.
+ */
 KC_API void kc_token_release(kc_token_t *t);
 
-/* Gives the reference up and lets the task live. NULL does nothing.
- * Context: anywhere.  Suspends: no. */
+/*
+ * Gives the reference up without a cancel: the timed task lives. NULL does nothing.
+ *
+ * Context: anywhere.  Suspends: no.
+ */
 KC_API void kc_token_detach(kc_token_t *t);
 
 /*
- * Waits for ns nanoseconds, or until the time `at` on kc_now's clock; never returns early. 0, or a
- * time that is over, is a yield.
+ * kc_sleep waits for ns nanoseconds, kc_sleep_until until the time `at` on kc_now's clock. Neither
+ * returns 0 early. A time of 0, or one that is over, is a yield.
  *
  * Context: anywhere; a plain thread blocks.  Suspends: yes.
  * Cancel: -ECANCELED, at once.
