@@ -5,7 +5,7 @@
  *     kc_trace_start(s, "run.json");              // look at it with ui.perfetto.dev
  *     ...
  *     kc_trace_stop(s);
- *     kc_dump(s, stderr);                         // who waits for what, now
+ *     kc_dump(s, stderr);                         // every job, and what it waits for
  *
  * In src: top/metrics.c, top/dump.c.
  */
@@ -35,11 +35,11 @@ typedef struct {
                                          kc_job_drop, and TERMINATE on the signal of a job      */
     uint64_t waiters_registered;      /* a join that had to wait                               */
     uint64_t waiters_woken;           /* ... and was woken by the end of the job               */
-    uint64_t switches;                /* a thread went on with another job's coroutine         */
+    uint64_t switches;                /* a thread switched to another job's coroutine          */
     uint64_t spawns;                  /* a job began to run, and got its stack                 */
     uint64_t steals;                  /* a worker took a task from another                     */
     uint64_t parks;                   /* a job stopped to wait for something                   */
-    uint64_t timers_fired;            /* timers that fired, timed tasks that were started      */
+    uint64_t timers_fired;            /* timers that expired, timed tasks that were started    */
     uint64_t io_operations;           /* none yet                                              */
     uint64_t stacks_in_use; /* of jobs of this scheduler, now                                  */
     uint64_t stacks_pooled; /* free, in the pools that all threads of the process share, now   */
@@ -48,19 +48,22 @@ typedef struct {
                                    which, and what is missing                                  */
 } kc_metrics_t;
 
-/* Adds the counters up into *out.  Context: anywhere, while s is there; a NULL is bad use.
- * Suspends: no. */
+/*
+ * Adds the counters up into *out. A NULL is bad use.
+ *
+ * Context: anywhere, while s is there.  Suspends: no.
+ */
 KC_API void kc_metrics(kc_sched_t *s, kc_metrics_t *out);
 
 /*
- * From now on s's events are recorded, and written to path by kc_trace_stop: a timeline in the
- * JSON format of Chrome and Perfetto. Events: JOB_CREATE, JOB_STATE, JOB_CANCEL_REQ, JOB_FINALIZE,
+ * Starts to record the events of s; kc_trace_stop writes them to path: a timeline in the JSON
+ * format of Chrome and Perfetto. Events: JOB_CREATE, JOB_STATE, JOB_CANCEL_REQ, JOB_FINALIZE,
  * JOB_CHILD_ATTACH, JOB_WAIT_REGISTER, JOB_WAIT_WAKE; jobs from create to end; what each thread
- * runs; arrows from a cancel or wake to where the job goes on. Jobs have their number (kc_job_id).
- * Times are real ones (CLOCK_MONOTONIC), also in a scheduler with virtual time: an hour that was
- * slept there takes none. Lines are not in order of time, which readers do not mind. On the way
- * they lie in an unlinked file in the same folder, 32 bytes each; the memory in use does not grow
- * with their number.
+ * runs; arrows from a cancel or wake to where the job continues. Jobs have their number
+ * (kc_job_id). Times are real ones (CLOCK_MONOTONIC), also in a scheduler with virtual time: an
+ * hour that was slept there takes none. Lines are not in order of time, which readers accept. Until
+ * the trace is stopped, events lie in an unlinked file in the same folder, 32 bytes each; the
+ * memory in use does not grow with their number.
  *
  * Context: anywhere, while s is there.  Suspends: no; writes to files.
  * Returns: 0; -EINVAL: a NULL; -EALREADY: s is traced; -ENOMEM; why path cannot be written.
@@ -68,9 +71,9 @@ KC_API void kc_metrics(kc_sched_t *s, kc_metrics_t *out);
 KC_API int kc_trace_start(kc_sched_t *s, const char *path);
 
 /*
- * Ends the trace: when this returns, the file is complete and valid. kc_sched_destroy does the same
- * if nobody has. Jobs that go on are closed at this time. Events that could not be kept are
- * counted in the file: otherData.dropped.
+ * Ends the trace: when this call returns, the file is complete and valid. kc_sched_destroy ends a
+ * trace that is still on. Jobs that have not ended are closed at this time. Events that could not
+ * be kept are counted in the file: otherData.dropped.
  *
  * Context: anywhere, while s is there.  Suspends: no; writes to a file.
  * Returns: 0; -EINVAL: a NULL; -EALREADY: s is not traced; -ENOSPC and the like: the file or some
