@@ -14,9 +14,10 @@
  *         ...
  *     rc = kc_gen_end(&g);                     // what count returned
  *
- * It needs no scheduler and runs only inside kc_gen_next. In a job its body may call what waits:
- * that suspends the job, and goes on inside the generator. A cancel is heard there: the wait
- * returns -ECANCELED, also in a job with KC_JOB_UNWIND, which is unwound at its own next wait.
+ * A generator needs no scheduler and runs only inside kc_gen_next. In a job, the generator's
+ * function may call functions that wait: the whole job is suspended, and later continues inside the
+ * generator. A cancel of the job makes such a wait return -ECANCELED, also in a job with
+ * KC_JOB_UNWIND, which is unwound at its own next wait.
  */
 #ifndef KCORO_GEN_H
 #define KCORO_GEN_H
@@ -50,21 +51,25 @@ KC_API int kc_gen_start(kc_gen_t *g, int (*fn)(kc_gen_t *g, void *arg), void *ar
                         size_t stack_size);
 
 /*
- * Runs it to its next kc_gen_yield.
+ * Runs the generator to its next kc_gen_yield.
  *
  * Context: the thread of the first call, not inside the generator itself.
- * Suspends: where fn waits, in a job.  Cancel: not looked at here; what fn waits for hears of it.
- * Returns: true: *value (which may be NULL) is what it yields; false: fn has returned.
+ * Suspends: in a job, where fn waits.  Cancel: not looked at here; the waits of fn report it.
+ * Returns: true: *value (value may be NULL) is what fn yields; false: fn has returned.
  */
 KC_API bool kc_gen_next(kc_gen_t *g, void **value);
 
 /* Hands over a value; returns at the next kc_gen_next.  Context: in fn of g, else bad use. */
 KC_API void kc_gen_yield(kc_gen_t *g, void *value);
 
-/* Ends it, wherever it is: its cleanups run (defer.h), the rest of fn does not. Twice is harmless.
+/*
+ * Ends the generator wherever it is: its cleanups run (defer.h), the rest of fn does not. Ending it
+ * twice is harmless.
+ *
  * Context: as kc_gen_next.  Suspends: no.
- * Returns: what fn returned, so that values that have ended can be told from values that broke off;
- *          -ECANCELED: fn was ended before that; -EINVAL: g is NULL. */
+ * Returns: what fn returned, so that a stream that has ended can be told from one that broke off;
+ *          -ECANCELED: fn was ended before it returned; -EINVAL: g is NULL.
+ */
 KC_API int kc_gen_end(kc_gen_t *g);
 
 KC_END_DECLS
