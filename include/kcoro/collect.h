@@ -6,11 +6,11 @@
  *     size_t winner;
  *     rc = kc_first_ok(calls, 2, &winner);       // the other one is cancelled, and has ended
  *
- * Each call runs as a job of its own, a child of the current job. Its rc is what joining it gives,
- * its payload what it has set with kc_set_payload. Failures are reported by rc and the return value
- * only: they do not cancel the caller's job; that its own time was over is one. "First" is by time.
- * In a job that is cancelled already none of these does anything: -ECANCELED. Everything is
- * allocated first: after -ENOMEM no fn ran.
+ * Each call runs as a job of its own, a child of the current job. Its rc is the result of that job,
+ * as kc_job_join returns it; its payload is what the job has set with kc_set_payload. Failures, a
+ * call's own timeout among them, are reported by rc and the return value only: they do not cancel
+ * the caller's job. "First" is by time. In a job that is cancelled already each of these functions
+ * returns -ECANCELED and does nothing. All memory is allocated first: after -ENOMEM no fn ran.
  *
  * What did happen counts. A call whose fn returned 0 has rc 0 and its payload, although it was told
  * to stop meanwhile, by its own timeout too, unless children launched into it (KC_JOB_ALONE ones
@@ -43,10 +43,11 @@ KC_BEGIN_DECLS
  * cancels them; they are no failures then).
  *
  * Context: a job.  Suspends: yes.
- * Cancel: reaches all calls; they are waited for all the same.
- * Returns: 0: all did; -ECANCELED: some did not, and the caller was cancelled, or they were; the
- *          first failure; -EPERM: not in a job; -EINVAL: a NULL, options that a call cannot have;
- *          -ENOMEM. With n == 0: 0.
+ * Cancel: reaches all calls; they are still waited for.
+ * Returns: 0: all calls returned 0, or n is 0, or those that did not were cancelled by after_first;
+ *          -ECANCELED: not all calls returned 0 and the caller was cancelled, or no call failed and
+ *          some were cancelled; the first failure; -EPERM: not in a job; -EINVAL: a NULL, options
+ *          that a call cannot have; -ENOMEM.
  */
 KC_API KC_WARN_UNUSED int kc_all(kc_call_t *calls, size_t n, kc_sigset_t after_first);
 
