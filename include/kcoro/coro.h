@@ -81,17 +81,16 @@ KC_API kcoro_t *kcoro_create_main(void);
  * belongs to. Coroutines may resume coroutines; the caller is SUSPENDED meanwhile.
  *
  * Context: plain threads and coroutines; the thread that owns co.
- * Suspends: the caller waits for co; other threads go on.
+ * Suspends: the caller waits for co; other threads keep running.
  * Returns: 0; -EINVAL: co is NULL, FINISHED, RUNNING, a direct or indirect resumer of the caller,
- * or
- *          inside its own cleanups; -EAGAIN: co is PARKED; -EPERM: co belongs to another thread;
- *          -ENOMEM: no memory for this thread's state (only the first call on a thread).
- *          On an error nothing has changed.
+ *          or inside its own cleanups; -EAGAIN: co is PARKED; -EPERM: co belongs to another thread;
+ *          -ENOMEM: no memory for this thread's state (only the first call on a thread). On an
+ *          error nothing has changed.
  */
 KC_API KC_WARN_UNUSED int kcoro_resume(kcoro_t *co);
 
 /*
- * Goes back to whoever resumed the caller; returns when it is resumed again.
+ * Switches back to the resumer of the caller; returns when the caller is resumed again.
  *
  * Context: a coroutine; elsewhere, in the main coroutine and in a cleanup that kcoro_destroy runs
  *          it is bad use.
@@ -112,7 +111,7 @@ KC_API KC_WARN_UNUSED int kcoro_yield_to(kcoro_t *target);
 
 /*
  * Waits for an unpark: consumes the permit that an earlier kcoro_unpark left and returns at once,
- * or goes back to the resumer, PARKED, until one comes and the owner resumes the coroutine.
+ * or switches back to the resumer, PARKED, until one comes and the owner resumes the coroutine.
  * Everything written before that unpark is visible when this returns.
  *
  * Context: as kcoro_yield.  Suspends: yes, unless a permit was there.
@@ -179,13 +178,12 @@ KC_API kcoro_t *kcoro_retain(kcoro_t *co);
 KC_API void kcoro_release(kcoro_t *co);
 
 /*
- * Ends co and gives up the creator's reference. A suspended, parked or ready one is not resumed:
- * its deferred cleanups (kc_defer, KC_CLEANUP) run now, newest first, on its own stack and on the
- * calling thread, where they may not suspend; then the stack is freed. NULL does nothing.
+ * Ends co and gives up the creator's reference. A suspended, parked or ready coroutine is not
+ * resumed: its deferred cleanups (kc_defer, KC_CLEANUP) run now, newest first, on its own stack and
+ * on the calling thread, where they may not suspend; then the stack is freed. NULL does nothing.
  *
- * Context: the thread that owns co; for one that is CREATED or FINISHED any thread. A RUNNING one,
- * a
- *          direct or indirect resumer of the caller and the main coroutine are bad use.
+ * Context: the thread that owns co; any thread if co is CREATED or FINISHED. To destroy a RUNNING
+ *          coroutine, a direct or indirect resumer of the caller, or the main coroutine is bad use.
  * Suspends: no.
  */
 KC_API void kcoro_destroy(kcoro_t *co);
