@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kcoro/call.h - a function to be run, and one of several.
+ * kcoro/call.h - the type of a body, and a call with its result.
  */
 #ifndef KCORO_CALL_H
 #define KCORO_CALL_H
@@ -9,12 +9,12 @@
 
 KC_BEGIN_DECLS
 
-/* What runs as a task. Returns 0, or the failure: a negative errno or your own positive code. */
+/* The body of a job. Returns 0, or the failure: a negative errno or your own positive code. */
 typedef int (*kc_fn_t)(void *arg);
 
-typedef struct kc_launch_opts kc_launch_opts_t; /* what a job is to be like: kcoro/job.h */
+typedef struct kc_launch_opts kc_launch_opts_t; /* options of a job: kcoro/job.h */
 
-/* One of several calls. rc and payload are results, where the call that takes them gives any. */
+/* One of several calls. rc and payload are results, if the function that takes it sets them. */
 typedef struct {
     kc_fn_t fn;
     void *arg;

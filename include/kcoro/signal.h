@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kcoro/signal.h - signals and slots: events of 64 kinds, told to whoever listens.
+ * kcoro/signal.h - signals and slots: 64 kinds of events, and handlers for them.
  *
  * A signal is a set of 64 bits that only grows. Emitting bits triggers them; a slot, which is
  * memory of yours bound to one signal, hears of those that pass its filter, by handlers or by
