@@ -4,7 +4,7 @@
  *
  *     kc_call_t calls[] = { { .fn = from_cache, .arg = key }, { .fn = from_disk, .arg = key } };
  *     size_t winner;
- *     rc = kc_first_ok(calls, 2, &winner);       // the other one is cancelled, and has ended
+ *     rc = kc_first_ok(calls, 2, &winner);       // the other call was cancelled, and has ended
  *
  * Each call runs as a job of its own, a child of the current job. Its rc is the result of that job,
  * as kc_job_join returns it; its payload is what the job has set with kc_set_payload. Failures, a
