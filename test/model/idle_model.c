@@ -220,7 +220,7 @@ static void got(struct item *item)
         over();
 }
 
-static bool stealable(void)
+static bool has_stealable(void)
 {
     bool any = !kc__mpsc_is_empty(&s.injector);
 
@@ -234,7 +234,7 @@ static void stop_searching(struct worker *w)
     w->searching = false;
     if (!kc__idle_found(&s.idle))
         return;
-    if (stealable())
+    if (has_stealable())
         wake_any();
 }
 
@@ -324,14 +324,14 @@ static bool search(struct worker *w)
 
 /* ---- sleeping ------------------------------------------------------------------------------ */
 
-static bool anything_left(struct worker *w)
+static bool has_anything_left(struct worker *w)
 {
     if (no_second_look)
         return false;
     if ((w->has_inbox && !kc__mpsc_is_empty(&w->inbox)) ||
         (w->is_main && kc_load_relaxed(&s.live) == 0))
         return true;
-    return w->works && stealable();
+    return w->works && has_stealable();
 }
 
 /* The sleep is over, having been woken so many times. */
@@ -402,8 +402,8 @@ static void go_to_sleep(struct worker *w)
     model_assert(w->wakes == 0);
     w->sleeps = true;
     kc__idle_enter(&s.idle, index_of(w), searching);
-    bool left = anything_left(w);
-    if (left && searching && stealable()) /* why: see sleep_model.c */
+    bool left = has_anything_left(w);
+    if (left && searching && has_stealable()) /* why: see sleep_model.c */
         wake_any();
     w->looks_again = left && kc__idle_leave(&s.idle, kc__idle_bit(index_of(w)));
     if (w->looks_again)
@@ -582,7 +582,7 @@ static void reset_errand(void)
 
 static void check(void)
 {
-    model_assert(s.found == s.wanted && s.searchers == 0 && !stealable());
+    model_assert(s.found == s.wanted && s.searchers == 0 && !has_stealable());
     for (int i = 0; i < WORKERS; i++)
         model_assert(s.worker[i].wakes == 0);
     model_assert(kc_load_relaxed(&s.idle.word) == 0);

@@ -249,7 +249,7 @@ static void host_waits(kcoro_t *me)
     model_assert(!me); /* the task does not suspend */
 }
 
-static bool hook_parks(kcoro_t *me)
+static bool hook_park(kcoro_t *me)
 {
     model_assert(!me);
     return false;
@@ -275,7 +275,7 @@ static void hook_run(kcoro_t *me)
 
 const struct kc_coro_hooks kc__coro_hooks = { .run = hook_run,
                                               .yield = host_waits,
-                                              .parks = hook_parks,
+                                              .parks = hook_park,
                                               .parked = host_waits,
                                               .ready = hook_ready };
 

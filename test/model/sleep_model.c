@@ -76,7 +76,7 @@ static void wake_by_name(int i)
         wake(&s.worker[i], BY_NAME);
 }
 
-static bool stealable(void)
+static bool has_stealable(void)
 {
     return !kc__mpsc_is_empty(&s.injector);
 }
@@ -86,7 +86,7 @@ static void stop_searching(struct worker *w)
     if (!w->searching)
         return;
     w->searching = false;
-    if (kc__idle_found(&s.idle) && stealable())
+    if (kc__idle_found(&s.idle) && has_stealable())
         wake_any();
 }
 
@@ -124,11 +124,11 @@ static bool go_to_sleep(int i)
     bool searching = w->searching;
 
     w->searching = false;
-    if (calls_too_soon && searching && stealable())
+    if (calls_too_soon && searching && has_stealable())
         wake_any();
     kc__idle_enter(&s.idle, i, searching);
-    bool mine = !kc__mpsc_is_empty(&w->inbox), left = mine || stealable();
-    if (left && searching && !calls_nobody && !calls_too_soon && stealable())
+    bool mine = !kc__mpsc_is_empty(&w->inbox), left = mine || has_stealable();
+    if (left && searching && !calls_nobody && !calls_too_soon && has_stealable())
         wake_any();
     if (left && kc__idle_leave(&s.idle, kc__idle_bit(i)))
         return false;
@@ -230,7 +230,7 @@ static void check(void)
 {
     uint64_t searchers = kc_load_relaxed(&s.idle.word) / KC_IDLE_SEARCHER;
 
-    model_assert(s.got == 1 && !stealable());
+    model_assert(s.got == 1 && !has_stealable());
     for (int i = 0; i < WORKERS; i++)
         searchers -= s.worker[i].searching || s.worker[i].awake == AS_SEARCHER;
     model_assert(searchers == 0);
