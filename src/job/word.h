@@ -22,7 +22,7 @@
  *          R2 a body, one that drains, a message on its way: they are in the count.
  *          R3 a body has STARTED; only a body drains.
  *          R4 what is effectively cancelled (STOP) was CANCELLED.
- *          R5 BELOW says more of a failure. R6 FORSAKEN says more of FORBID.
+ *          R5 BELOW says more of a failure. R6 CHILD_FAILED says more of FORBID.
  *          SHUT and LATE outlive WALKED: a child is told again when there is more to be told.
  *
  * WHY NOT  Counting without a look at the lock: then it takes a second locked operation to unlock,
@@ -88,7 +88,7 @@ KC_INLINE bool kc__word_is_legal(uint64_t word)
            (!(word & KC_WORD_DRAIN) || (word & KC_WORD_BODY)) &&             /* R3 */
            (!(word & KC_WORD_STOP) || (word & KC_WORD_CANCELLED)) &&         /* R4 */
            (!(word & KC_WORD_BELOW) || (word & KC_WORD_FAILED)) &&           /* R5 */
-           (!(word & KC_WORD_FORSAKEN) || (word & KC_WORD_FORBID));          /* R6 */
+           (!(word & KC_WORD_CHILD_FAILED) || (word & KC_WORD_FORBID));          /* R6 */
 }
 
 /* What the word is when nobody has the lock. */
