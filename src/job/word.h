@@ -88,7 +88,7 @@ KC_INLINE bool kc__word_is_legal(uint64_t word)
            (!(word & KC_WORD_DRAIN) || (word & KC_WORD_BODY)) &&             /* R3 */
            (!(word & KC_WORD_STOP) || (word & KC_WORD_CANCELLED)) &&         /* R4 */
            (!(word & KC_WORD_BELOW) || (word & KC_WORD_FAILED)) &&           /* R5 */
-           (!(word & KC_WORD_CHILD_FAILED) || (word & KC_WORD_FORBID));          /* R6 */
+           (!(word & KC_WORD_CHILD_FAILED) || (word & KC_WORD_FORBID));      /* R6 */
 }
 
 /* What the word is when nobody has the lock. */

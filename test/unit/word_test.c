@@ -36,7 +36,7 @@ TEST(what_cannot_be_together_is_found)
         ONE | KC_WORD_DRAIN,                                         /* R3 */
         ONE | KC_WORD_STOP,                                          /* R4 */
         ONE | KC_WORD_BELOW,                                         /* R5 */
-        ONE | KC_WORD_CHILD_FAILED,                                      /* R6 */
+        ONE | KC_WORD_CHILD_FAILED,                                  /* R6 */
     };
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
