@@ -15,24 +15,24 @@
  *     }
  *     kc_slot_unbind(&slot);         // stop is not running and never will be: arg may go
  *
- * The calls that ask or add something (on, clear, triggered, signal, chain) take NULL for the slot:
- * that is what kc_current_slot gives in a job that forbids signals, which nothing ever reaches.
+ * kc_slot_on, kc_slot_clear, kc_slot_triggered, kc_slot_signal and kc_slot_chain take NULL for the
+ * slot: kc_current_slot returns NULL in a job that forbids signals.
  *
  * Signals may be used by any number of threads at once. A slot belongs to one task, whose calls do
  * not overlap; an emit may overlap with each of them.
  *
  * Handlers run in the thread that emits, before the emit returns, with no lock of the library held.
- * Several threads may run the handler of a high bit at the same time. A handler must not wait, and
- * must not keep a reference to its own signal, which it gets as an argument: neither would ever be
- * freed. It may emit, on the same signal too, cancel, unpark, launch and release, and it may clear
- * or unbind its own slot, or another that is its thread's to unbind. Two handlers in two threads
- * that each clear or unbind the other's slot wait for each other for ever.
+ * Several threads may run the handler of a high bit at the same time. A handler must not wait. Its
+ * arg must not own a reference on the handler's own signal, or neither would ever be freed: the
+ * handler gets the signal as an argument. It may emit, on the same signal too, cancel, unpark,
+ * launch and release, and it may clear or unbind its own slot, or another that is its thread's to
+ * unbind. Two handlers in two threads that each clear or unbind the other's slot deadlock.
  *
- * A handler that is called because you emit or cancel runs in your coroutine. One that the library
- * calls by itself (a timeout is over, a job has failed, a shield has ended) is nobody's body: it
- * runs on the thread's own stack and there is no current job, so a launch in it needs .parent or
- * .sched. What a handler cancels is marked at once, and its own handlers are called when the first
- * one has returned: handlers that cancel do not nest, however many there are.
+ * A handler that runs because a coroutine emits or cancels runs in that coroutine. A handler that
+ * the library runs by itself (a timeout is over, a job has failed, a shield has ended) belongs to
+ * no job: it runs on the thread's own stack and there is no current job, so a launch in it needs
+ * .parent or .sched. A job that a handler cancels is marked at once, and the handlers of that
+ * cancel run when the first handler has returned: handlers that cancel do not nest.
  *
  * In src: signal/slot.c.
  */
@@ -63,11 +63,12 @@ typedef void (*kc_slot_fn_t)(kc_sigset_t fired, kc_signal_t *signal, void *arg);
 /*
  * Makes a signal with data_size bytes of your own in it, zeroed and aligned as malloc's are.
  *
- * Context: anywhere.  Suspends: no.  Returns: the signal; NULL: no memory.
+ * Context: anywhere.  Suspends: no.
+ * Returns: the signal; NULL: no memory.
  * Owns: the caller has one reference; give it up with kc_signal_release. A handle that is used
- * after the signal is gone is recognised, and aborts with one line, until a new signal gets its
- * memory: not before the thread that released it has made 30 more objects, or has ended; with
- * KCORO_DEBUG=1 never.
+ *       after the signal is gone is recognised: its use aborts with one line. That holds until a
+ *       new signal gets the memory, which is not before the releasing thread has made 30 more
+ *       objects or has ended; with KCORO_DEBUG=1 it holds for ever.
  */
 KC_API kc_signal_t *kc_signal_create(size_t data_size);
 
@@ -78,8 +79,12 @@ KC_API void *kc_signal_data(kc_signal_t *s);
 /* Context: anywhere.  Returns: s.  Owns: one reference more. */
 KC_API kc_signal_t *kc_signal_retain(kc_signal_t *s);
 
-/* Gives one reference up. A bound slot has one too, as has a chain on its target: the signal goes
- * with the last. NULL does nothing.  Context: anywhere, handlers included. */
+/*
+ * Gives up one reference; cancels nothing and emits nothing. A bound slot has a reference on its
+ * signal, and a chain on its target: the signal is freed with the last. NULL does nothing.
+ *
+ * Context: anywhere, handlers included.  Suspends: no.
+ */
 KC_API void kc_signal_release(kc_signal_t *s);
 
 /*
@@ -136,22 +141,23 @@ typedef struct kc_slot {
 KC_API int kc_slot_bind(kc_slot_t *slot, kc_signal_t *s, kc_sigset_t filter);
 
 /*
- * Takes the slot, its handlers and its chains off the signal. When it returns, none of the handlers
- * is running and none will: if another thread runs one, it waits for that. Called by one of the
- * handlers itself, it returns while that one still runs, and the slot may go at once. An unbound
- * slot stays as it is.
+ * Takes the slot, its handlers and its chains off the signal. When this call returns, none of the
+ * handlers is running and none will run: if another thread runs one, the call waits for it. If one
+ * of the handlers makes the call, the call returns while that handler still runs, and the slot's
+ * memory may go at once. An unbound slot is left as it is.
  *
  * Context: the slot's task, and its handlers.
- * Suspends: no; but it may hold the thread for the length of a handler.
+ * Suspends: no; but it may block the thread for the length of a handler.
  */
 KC_API void kc_slot_unbind(kc_slot_t *slot);
 
 /*
- * Has fn called when bit is triggered. A handler that the bit had before is replaced, and is not
- * running any more, as after kc_slot_clear. A handler of a low bit is used up when it runs.
+ * Sets fn as the handler of bit: it is called when bit is triggered. A handler that the bit had
+ * before is replaced, and is not running any more, as after kc_slot_clear. A handler of a low bit
+ * is removed when it runs.
  *
- * Every emit is either answered by the handler or makes this false. One handler needs no memory;
- * further ones may.
+ * Every emit either calls the handler or makes this call return false. One handler of a slot needs
+ * no memory; further ones may.
  *
  * Context: the slot's task, and its handlers; a bound slot, or NULL.  Suspends: no (see
  *          kc_slot_unbind).
@@ -163,21 +169,27 @@ KC_API KC_WARN_UNUSED bool kc_slot_on(kc_slot_t *slot, kc_sigset_t bit, kc_slot_
                                       void *arg);
 
 /*
- * Takes the handler of bit back; with several bits, those of all. When it returns, the handler is
- * not running and never will be: if another thread runs it, it waits for that. Called by the
- * handler itself, it returns while that one still runs.
+ * Removes the handler of bit, or of each bit if there are several. When this call returns, the
+ * handler is not running and never will: if another thread runs it, the call waits for it. If the
+ * handler itself makes the call, the call returns while the handler still runs.
  *
  * Context: the slot's task, and its handlers.  Suspends: no (see kc_slot_unbind).
- * Returns: true: there was one, which will never run for what comes from now on; false: there was
- *          none, or it was of a low bit and has run, or slot is NULL.
+ * Returns: true: there was a handler, which will not run for later emits; false: there was none, or
+ *          it was of a low bit and has run, or slot is NULL.
  */
 KC_API bool kc_slot_clear(kc_slot_t *slot, kc_sigset_t bit);
 
-/* Context: anywhere; a bound slot, or NULL.  Returns: any of bits was ever triggered and passes the
- * filter as it is now, also if it was filtered when it came; false: none was, or slot is NULL. */
+/*
+ * Context: anywhere; a bound slot, or NULL.  Suspends: no.
+ * Returns: true: one of bits was triggered and passes the filter as it is now, also if it was
+ *          filtered when it came; false: none was, or slot is NULL.
+ */
 KC_API bool kc_slot_triggered(const kc_slot_t *slot, kc_sigset_t bits);
 
-/* Context: the slot's task; a bound slot.  Returns: the filter in force, all of them together. */
+/*
+ * Context: the slot's task; a bound slot.  Returns: the filter in force: the bits that pass all
+ *          filters.
+ */
 KC_API kc_sigset_t kc_slot_filter(const kc_slot_t *slot);
 
 /*
@@ -196,13 +208,13 @@ KC_API void kc_slot_filter_pop(kc_slot_t *slot, kc_slot_filter_t *guard);
 KC_API kc_signal_t *kc_slot_signal(const kc_slot_t *slot);
 
 /*
- * Forwards what the slot lets through to another signal, from now on and one way only; low bits
- * that have been triggered before, at once. A slot may have several chains; they end with its
- * unbinding.
+ * Forwards the bits that pass the slot's filter to the signal `to`, from now on and one way only;
+ * low bits that have been triggered before are forwarded at once. A slot may have several chains;
+ * they end when the slot is unbound.
  *
  * Context: the slot's task, and its handlers.  Suspends: no.
- * Returns: 0; -ELOOP: the slot's signal can be reached from `to`, found in as many steps as there
- *          are signals and chains to be reached from there; -ENOMEM; -EINVAL: slot or to is NULL,
+ * Returns: 0; -ELOOP: the slot's signal can be reached from `to`, found in time proportional to the
+ *          signals and chains that can be reached from there; -ENOMEM; -EINVAL: slot or to is NULL,
  *          or the slot is not bound.
  * Owns: the chain has a reference on `to` until the slot is unbound.
  */
