@@ -17,26 +17,27 @@
 KC_BEGIN_DECLS
 
 /*
- * Has fn(arg) called when the current coroutine's body returns or is destroyed. arg must outlive
- * the body's frame: at the body's return its local variables are gone already (use KC_CLEANUP for
- * them). At the body's return fn may suspend; when kcoro_destroy runs it, it may not.
+ * Registers fn(arg), which is called when the current coroutine's body returns or is destroyed. arg
+ * must outlive the body's frame: at the body's return its local variables are gone already (use
+ * KC_CLEANUP for them). At the body's return fn may suspend; when kcoro_destroy runs it, it may
+ * not.
  *
- * In a job it belongs to the innermost scope that is open, else to the body, and runs at the end of
- * that, when all that was launched there has ended, on every path: done, failed, cancelled,
- * unwound. It is shielded from cancellation, until the grace is over (kcoro/job.h).
+ * In a job the cleanup belongs to the innermost open scope, else to the body, and runs when that
+ * ends and everything launched there has ended, on every path: done, failed, cancelled, unwound. It
+ * is shielded from cancellation until the grace is over (kcoro/job.h).
  *
  * Context: a coroutine.  Suspends: no.
  * Returns: 0; -ENOMEM: fn(arg) has been called at once, so that nothing leaks; -EPERM: outside a
- *          coroutine or in a main coroutine, whose body has no end; fn is not called; -EINVAL: fn
+ *          coroutine or in a main coroutine, whose body has no end: fn is not called; -EINVAL: fn
  *          is NULL.
  */
 KC_API KC_WARN_UNUSED int kc_defer(void (*fn)(void *), void *arg);
 
 /*
- * Takes the newest kc_defer of the current coroutine with this fn and arg back without running it,
- * whichever of its scopes that belongs to.
+ * Removes the newest kc_defer of the current coroutine with this fn and arg, in whichever of its
+ * scopes, without running it.
  *
- * Context: anywhere.  Suspends: no.  Returns: true: taken back; false: there is none.
+ * Context: anywhere.  Suspends: no.  Returns: true: removed; false: there is none.
  */
 KC_API bool kc_undefer(void (*fn)(void *), void *arg);
 
@@ -48,7 +49,7 @@ typedef struct kc_cleanup {
     void *where;
 } kc_cleanup_t;
 
-/* What KC_CLEANUP expands to. Context: as KC_CLEANUP, which is how they are called. */
+/* KC_CLEANUP expands to these two; do not call them in another way.  Context: as KC_CLEANUP. */
 KC_API void kc_cleanup_push(kc_cleanup_t *c, void (*fn)(void *), void *arg);
 KC_API void kc_cleanup_pop(kc_cleanup_t *c);
 
@@ -56,11 +57,12 @@ KC_API void kc_cleanup_pop(kc_cleanup_t *c);
 #define KC_CLEANUP_NAME(line) KC_CLEANUP_NAME_(line)
 
 /*
- * Has fn(arg) called at the end of the enclosing block, and also if the coroutine is destroyed
- * while it is suspended inside the block. Costs no allocation, cannot fail, works on plain threads
- * too. arg may point to the block's own variables. One per source line. A goto or switch must not
- * jump over it into the rest of its block, whose end would run what was never registered: that is
- * bad use (put the block into braces of its own, or return instead).
+ * Registers fn(arg), which is called at the end of the enclosing block, and also if the coroutine
+ * is destroyed while it is suspended inside the block. Costs no allocation, cannot fail, works on
+ * plain threads too. arg may point to the block's own variables. One per source line. A goto or
+ * switch must not jump over it into the rest of its block, because the end of the block would run a
+ * cleanup that was never registered: that is bad use (put the block into braces of its own, or
+ * return instead).
  *
  *     FILE *f = fopen(path, "r");
  *     KC_CLEANUP(close_file, f);
