@@ -285,10 +285,7 @@ KC_API int kc_job_reason(const kc_job_t *j);
  */
 KC_API uint64_t kc_job_id(const kc_job_t *j);
 
-/*
- * Context: anywhere.  Returns: the name of j, valid as long as the caller has a reference; "":
- *          none.
- */
+/* Context: anywhere.  Returns: the name of j, valid as long as j is referenced; "": none. */
 KC_API const char *kc_job_name(const kc_job_t *j);
 
 /*
@@ -310,12 +307,13 @@ KC_API KC_WARN_UNUSED int kc_job_join_until(kc_job_t *j, kc_time_t deadline);
 
 /*
  * Waits until one of n jobs has ended, and tells which; the other jobs are left alone. If some have
- * ended already, it is the first of them in the list, else the first to end. Takes memory and time
- * in proportion to n.
+ * ended when the call begins, it tells the first of them in the list, else the first to end. Takes
+ * memory and time in proportion to n.
  *
  * Context: anywhere; a plain thread blocks.  Suspends: yes.
- * Cancel: returns -ECANCELED at once; but a job that has ended already, or whose failure is why the
- *         caller was cancelled, is reported instead; of several, one that has failed.
+ * Cancel: returns -ECANCELED at once, unless one of the jobs has ended, or its failure is why the
+ *         caller was cancelled: then the call tells that job; of several that end during the wait,
+ *         one that has failed.
  * Returns: 0, and the job's index in *which, which may be NULL (kc_job_result tells its result);
  *          -EDEADLK: one of the jobs is the caller's own or one above it; -EINVAL: n is 0, or a
  *          NULL; -ENOMEM.
@@ -407,11 +405,13 @@ KC_API void kc_shield_begin_nocancel(void);
 
 /*
  * The signal of a job. To emit TERMINATE on it is kc_job_cancel(j, 0); other bits reach the slots
- * of j and of all jobs below it. When the state, the reason, kc_cancelled or -ECANCELED in the body
- * shows that j is cancelled, TERMINATE has been triggered. Under a shield state and reason show the
- * cancel at once; kc_cancelled, -ECANCELED and TERMINATE follow when the shield ends. Handlers and
- * chains of TERMINATE run after that, and before the call returns that has cancelled j or has ended
- * the shield.
+ * of j and of all jobs below it.
+ *
+ * When the state, the reason, kc_cancelled or -ECANCELED in the body shows that j is cancelled,
+ * TERMINATE has been triggered. Under a shield, state and reason show the cancel at once, before
+ * TERMINATE is triggered; kc_cancelled, -ECANCELED and TERMINATE follow when the shield ends.
+ * Handlers and chains of TERMINATE run after it is triggered, and before the call returns that has
+ * cancelled j or has ended the shield.
  *
  * A job that was launched with .signal obeys that signal too: its TERMINATE cancels the job, and
  * its other bits are emitted on the signal of the job; those of the low 32 bits that had been
