@@ -24,6 +24,7 @@
  */
 #include "sched/sched.h"
 #include "sched/timer.h"
+#include "sched/token.h"
 
 #include "peers/timers.h"
 #include "run.h"
@@ -328,7 +329,7 @@ static void skip_run(void *arg, uint64_t n)
     struct flight *f = arg;
 
     for (uint64_t i = 0; i < n; i++)
-        if (!kc__timed_start_due(sched->hub, f->now += KC_US(1)))
+        if (!kc__timed_start_due(sched->timed, f->now += KC_US(1)))
             abort();
 }
 
