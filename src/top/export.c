@@ -48,6 +48,7 @@ typedef struct {
     uint64_t above; /* its parent's; 0: nobody's child          */
     uint64_t below; /* while it is shown: who asked for it      */
     arrow_t arrow;  /* leads to where it runs next              */
+    int64_t since;  /* the time of its "b"                      */
     uint32_t flags;
     uint8_t state;
     bool hidden; /* it was there before, and has no "b" yet */
@@ -223,6 +224,7 @@ static void end_job(export_t *x, const entry_t *j, unsigned lane, int64_t at)
 static void begin_job(export_t *x, entry_t *j, const entry_t *parent, unsigned lane, int64_t at)
 {
     j->hidden = false;
+    j->since = at;
     begin(x, "b", lane, at);
     fprintf(x->out, ",\"cat\":\"job\",\"id\":%" PRIu64, j->id);
     put_name(x, j);
@@ -230,15 +232,18 @@ static void begin_job(export_t *x, entry_t *j, const entry_t *parent, unsigned l
             parent ? parent->id : 0, state_name(j->state));
 }
 
-/* R2: j gets its "b", and before it those above it that have none. */
+/* R2: j gets its "b", and before it those above it that have none. If the one above it was created
+ * while the walk was on its way, so was j. */
 static void show(export_t *x, entry_t *j)
 {
     entry_t *up;
 
     for (j->below = 0; (up = lookup(x, j->above)) != NULL && up->hidden; j = up)
         up->below = j->id;
-    for (; j; j = lookup(x, j->below))
-        begin_job(x, j, lookup(x, j->above), x->lanes - 1, x->trace->began);
+    for (; j; j = lookup(x, j->below)) {
+        up = lookup(x, j->above);
+        begin_job(x, j, up, x->lanes - 1, up ? up->since : x->trace->began);
+    }
 }
 
 static entry_t *find(export_t *x, uint64_t id)
@@ -402,14 +407,18 @@ static void run(export_t *x, uint64_t job, unsigned lane, int64_t at)
     hit(x, &arrow, lane, at);
 }
 
-/* This lane's first RUN, of `next`, or the end: what was found running had run from the start. */
+/* This lane's first RUN, of `next`, or the end: what was found running had run from the start, or
+ * since it was created. */
 static void ran_before(export_t *x, unsigned lane, uint64_t next, int64_t at)
 {
     uint64_t job = x->lane[lane].ran;
 
     x->lane[lane].ran = 0;
-    if (job && job != next && at > x->lane[lane].ran_at && lookup(x, job))
-        run(x, job, lane, x->trace->began);
+    if (!job || job == next || at <= x->lane[lane].ran_at)
+        return;
+    const entry_t *j = find(x, job);
+    if (j)
+        run(x, job, lane, j->since);
 }
 
 /* Of the lane with what was there before. */

@@ -15,7 +15,7 @@ extern void *key, *arg;
 extern const char *path;
 extern int rc, number, item;
 extern uint64_t missed;
-extern struct kc_broadcast *news;
+extern struct kc_broadcast *prices;
 extern struct kc_sched *s;
 extern struct kc_signal *signal;
 #ifdef KCORO_SYNC_H

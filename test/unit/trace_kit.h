@@ -110,7 +110,7 @@ struct seen {
     int depth[MAX_THREADS];
 };
 
-static char **queue_of(struct open *open, long long id)
+static char **line_of(struct open *open, long long id)
 {
     size_t at = (size_t)id % IDS, tries = 0;
 
@@ -160,7 +160,7 @@ static void check_arrow(struct seen *seen, char *line, char ph)
 {
     long long id = field(line, "\"id\":"), tid = field(line, "\"tid\":");
 
-    char **from = queue_of(seen->arrow, id);
+    char **from = line_of(seen->arrow, id);
     CHECK_GT(seen->depth[tid], 0); /* it is tied to a slice */
     CHECK_EQ(*from == NULL, ph == 's');
     if (ph == 's') {
@@ -178,11 +178,11 @@ static void check_job(struct seen *seen, char *line, char ph)
 {
     long long id = field(line, "\"id\":");
 
-    char **from = queue_of(seen->job, id);
+    char **from = line_of(seen->job, id);
     CHECK_EQ(*from == NULL, ph == 'b');
     if (ph == 'b') {
         long long parent = field(line, "\"parent\":");
-        CHECK(parent == 0 || *queue_of(seen->job, parent)); /* it is there before and after */
+        CHECK(parent == 0 || *line_of(seen->job, parent)); /* it is there before and after */
         *from = line;
         seen->jobs++;
         return;
@@ -203,7 +203,7 @@ static void check_slice(struct seen *seen, char *line, char ph)
     CHECK_LT(*depth, MAX_DEPTH);
     if (has(line, "\"cat\":\"run\"")) {
         CHECK_EQ(*depth, 0); /* a thread runs one job at a time */
-        CHECK(*queue_of(seen->job, field(line, "\"job\":")));
+        CHECK(*line_of(seen->job, field(line, "\"job\":")));
         seen->runs++;
     }
     seen->stack[tid][(*depth)++] = line;
@@ -224,7 +224,7 @@ static void check_line(struct seen *seen, char *line)
         check_arrow(seen, line, ph);
     } else if (ph == 'i') {
         long long job = field(line, "\"job\":");
-        CHECK(job == 0 || *queue_of(seen->job, job));
+        CHECK(job == 0 || *line_of(seen->job, job));
         seen->finalized += has(line, "JOB_FINALIZE");
     } else {
         CHECK_EQ(ph, 'M');

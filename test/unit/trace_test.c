@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "harness.h"
+#include "sched/sched.h"
 #include "trace_kit.h"
 
 #include <kcoro/kcoro.h>
@@ -578,6 +579,33 @@ TEST_SLOW(jobs_at_one_address_have_different_numbers, 60000)
             unlink(file());
             CHECK_EQ(kc_sched_destroy(s), 0);
         }
+}
+
+/* ---- what the walk at the start may find ----------------------------------------------------- */
+
+/* A job was created after the trace had begun, and then the walk found it running, and a child of
+ * it whose own event came too late. */
+TEST(what_was_created_during_the_start_of_a_trace_begins_then_and_not_before)
+{
+    enum { PARENT = 1000000007, CHILD = 1000000008 };
+    kc_sched_t *s = make(KC_NO_WORKERS);
+
+    CHECK_EQ(kc_trace_start(s, file()), 0);
+    int64_t now = kc__os_now();
+    kc__sched_record(s, (kc_record_t){ .kind = KC_EVENT_CREATE, .job = PARENT, .at = now }, NULL);
+    kc__sched_record(
+        s, (kc_record_t){ .kind = KC_EVENT_PRESENT, .job = CHILD, .other = PARENT, .at = now + 1 },
+        NULL);
+    kc__sched_record(
+        s, (kc_record_t){ .kind = KC_EVENT_RUNS, .job = PARENT, .value = 0, .at = now + 1 }, NULL);
+    kc__sched_record(s, (kc_record_t){ .kind = KC_EVENT_RUN, .job = 0, .at = now + 2 }, NULL);
+    CHECK_EQ(kc_trace_stop(s), 0);
+    struct seen seen = check_trace(file());
+    CHECK_EQ(seen.jobs, 2);
+    CHECK_EQ(seen.runs, 1);
+    free(seen.text);
+    unlink(file());
+    CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
 /* ---- start and stop while everything runs --------------------------------------------------- */
