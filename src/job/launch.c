@@ -29,10 +29,10 @@
 
 /* ---- what options ask for ------------------------------------------------------------------- */
 
-bool kc__options_has_any(const struct kc_job_options *w)
+bool kc__options_has_any(const struct kc_job_options *o)
 {
-    return w->name || w->stack || w->timeout || w->grace || w->max_running || w->dispose ||
-           w->signal;
+    return o->name || o->stack || o->timeout || o->grace || o->max_running || o->dispose ||
+           o->signal;
 }
 
 static void time_out(kc_job_t *j)
@@ -40,32 +40,32 @@ static void time_out(kc_job_t *j)
     kc__job_cancel(j, -ETIMEDOUT, KC_BY_TIMEOUT);
 }
 
-int kc__options_prepare(kc_job_t *j, const struct kc_job_options *w)
+int kc__options_prepare(kc_job_t *j, const struct kc_job_options *o)
 {
-    if (!kc__options_has_any(w))
+    if (!kc__options_has_any(o))
         return 0;
     kc_job_ext_t *ext = kc__job_ext(j);
     ext->born = kc__sched_now(kc__job_sched(j));
     ext->dated = true;
     kc__tsan_hide(); /* the dump may look at it on any thread */
-    if (w->name)
-        memcpy(ext->name, w->name, strnlen(w->name, sizeof ext->name - 1));
+    if (o->name)
+        memcpy(ext->name, o->name, strnlen(o->name, sizeof ext->name - 1));
     kc__tsan_show();
-    ext->stack = w->stack;
-    ext->max_running = w->max_running;
-    ext->dispose = w->dispose;
-    if (w->timeout && !(ext->timeout = kc__job_timer_new(j, time_out)))
+    ext->stack = o->stack;
+    ext->max_running = o->max_running;
+    ext->dispose = o->dispose;
+    if (o->timeout && !(ext->timeout = kc__job_timer_new(j, time_out)))
         return -ENOMEM;
-    if (w->grace && kc__grace_prepare(j, w->grace) != 0)
+    if (o->grace && kc__grace_prepare(j, o->grace) != 0)
         return -ENOMEM;
-    return w->signal ? kc__job_signal_prepare(j, w->signal) : 0;
+    return o->signal ? kc__job_signal_prepare(j, o->signal) : 0;
 }
 
-void kc__options_arm(kc_job_t *j, const struct kc_job_options *w)
+void kc__options_arm(kc_job_t *j, const struct kc_job_options *o)
 {
-    if (w->signal)
+    if (o->signal)
         kc__job_signal_bind(j);
-    if (!w->timeout)
+    if (!o->timeout)
         return;
     kc_job_ext_t *ext = kc__job_ext(j);
     kc__job_lock(j);
@@ -75,7 +75,7 @@ void kc__options_arm(kc_job_t *j, const struct kc_job_options *w)
     kc__job_unlock(j);
     if (!timer)
         return; /* it has ended already */
-    kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), w->timeout));
+    kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), o->timeout));
     kc__job_timer_unref(timer);
 }
 

@@ -31,13 +31,13 @@ KC_INLINE struct kc_job_options kc__options_of(const kc_launch_opts_t *o)
 }
 
 /* True: the job needs an extension. */
-bool kc__options_has_any(const struct kc_job_options *options);
+bool kc__options_has_any(const struct kc_job_options *o);
 
 /* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
-int kc__options_prepare(kc_job_t *j, const struct kc_job_options *options);
+int kc__options_prepare(kc_job_t *j, const struct kc_job_options *o);
 
 /* In the tree: the timer runs, the outside signal reaches it. */
-void kc__options_arm(kc_job_t *j, const struct kc_job_options *options);
+void kc__options_arm(kc_job_t *j, const struct kc_job_options *o);
 
 /* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
 int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);

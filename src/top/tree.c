@@ -30,12 +30,17 @@
 
 enum { BATCH = 14 };
 
+/* A child that has children. */
+struct parent {
+    kc_job_t *job; /* with a reference */
+};
+
 /* The children of one job. */
 struct level {
     kc_job_t *job;
     kc_job_t *batch[BATCH]; /* with a reference each */
     unsigned count, at;
-    kc_job_t **parents; /* those of them that have children, with a reference each */
+    struct parent *parents; /* those of them that have children */
     size_t parents_count, parents_at, parents_room;
 };
 
@@ -96,7 +101,7 @@ static int note_parent(struct level *l, kc_job_t *j)
 {
     if (l->parents_count == l->parents_room) {
         size_t room = l->parents_room ? l->parents_room * 2 : 8;
-        kc_job_t **more = kc__alloc(room * sizeof *more);
+        struct parent *more = kc__alloc(room * sizeof *more);
         if (!more)
             return -ENOMEM;
         if (l->parents_count)
@@ -106,7 +111,7 @@ static int note_parent(struct level *l, kc_job_t *j)
         l->parents_room = room;
     }
     kc__job_ref(j);
-    l->parents[l->parents_count++] = j;
+    l->parents[l->parents_count++].job = j;
     return 0;
 }
 
@@ -154,7 +159,7 @@ static void leave(struct walk *walk)
     struct level *l = &walk->level[--walk->depth];
 
     for (size_t i = 0; i < l->parents_count; i++)
-        kc__job_unref(l->parents[i]);
+        kc__job_unref(l->parents[i].job);
     kc__free(l->parents);
 }
 
@@ -168,7 +173,7 @@ static int walk_below(struct walk *walk, kc_job_t *root)
             leave(walk);
             continue;
         }
-        kc_job_t *child = l->parents[l->parents_at++];
+        kc_job_t *child = l->parents[l->parents_at++].job;
         walk->visitor->job(child, (unsigned)walk->depth - 1, false, walk->arg);
         int failed = enter(walk, child);
         rc = failed ? failed : rc;
