@@ -12,15 +12,9 @@
 #include <stdio.h>
 #include <uv.h>
 
-struct wait {
-    uv_timer_t timer; /* its data: who waits */
-    uint64_t ms;
-    int rc;
-};
-
 static void closed(uv_handle_t *timer) /* libuv is done with the memory: now it may go */
 {
-    kc_wake(timer->data, ((struct wait *)timer)->rc);
+    kc_wake(timer->data, 0);
 }
 
 static void stop(uv_timer_t *timer)
@@ -31,23 +25,25 @@ static void stop(uv_timer_t *timer)
 
 static void begin(kc_waker_t *waker, void *arg)
 {
-    struct wait *w = arg;
+    uv_timer_t *timer = arg;
+    const uint64_t *ms = timer->data;
 
-    uv_timer_init(uv_default_loop(), &w->timer);
-    w->timer.data = waker;
-    uv_timer_start(&w->timer, stop, w->ms, 0);
+    uv_timer_init(uv_default_loop(), timer);
+    timer->data = waker;
+    uv_timer_start(timer, stop, *ms, 0);
 }
 
-static void cancelled(kc_waker_t *waker, void *arg)
+static void cancelled(kc_waker_t *waker, void *timer)
 {
     (void)waker; /* closed() wakes it */
-    ((struct wait *)arg)->rc = -ECANCELED;
-    stop(arg);
+    stop(timer);
 }
 
 static int uv_wait(void *ms)
 {
-    return kc_suspend(begin, cancelled, &(struct wait){ .ms = *(uint64_t *)ms });
+    int rc = kc_suspend(begin, cancelled, &(uv_timer_t){ .data = ms });
+
+    return rc ? rc : kc_check(); /* it was stopped, if the job is cancelled */
 }
 
 static int root(void *poll)

@@ -56,6 +56,7 @@ static int root(void *arg)
 {
     if (kc_group_create(arg, &loaders) != 0)
         return -ENOMEM;
+    KC_JOB_DROP_AT_END(loaders);
     for (int i = 0; i < 3; i++) {
         struct entry *e = &cache[i > 0];
         kc_call_t calls[] = { { .fn = get, .arg = e }, { .fn = get, .arg = e } };
@@ -69,8 +70,6 @@ static int root(void *arg)
     }
     for (int i = 0; i < 2; i++)
         kc_deferred_release(cache[i].flight);
-    kc_group_close(loaders);
-    kc_job_release(loaders);
     return 0;
 }
 
