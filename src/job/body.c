@@ -198,9 +198,8 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     if (ext && ext->timeout)
         take_timeout(j, ext);
     if (kc_unlikely(!is_plain(j))) {
-        bool starts_now = kc__job_flags(j) & KC_JOB_NOW;
-        kc_store_relaxed(&co->block.flags,
-                         kc__body_flags(j, starts_now ? KC_WORKER : task->where));
+        bool anywhere = kc__job_flags(j) & KC_JOB_ANYWHERE;
+        kc_store_relaxed(&co->block.flags, kc__body_flags(j, anywhere ? KC_WORKER : task->where));
         if (kc__job_flags(j) & KC_JOB_MIGRATE)
             kc_store_relaxed(&s->migrants, 1);
     }

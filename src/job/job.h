@@ -33,6 +33,7 @@ enum {
     KC_JOB_PENDING = 1 << 23,  /* it waits for its turn in a parent with max_running        */
     KC_JOB_GRACED = 1 << 28,   /* it has a grace of its own, or one above it has            */
     KC_JOB_TELLS = 1 << 29,    /* the user may hear of its end: kc_task_more, payload.c     */
+    KC_JOB_ANYWHERE = 1 << 30, /* it starts NOW, here, and may migrate then                  */
     KC_JOB_ONESHOT = 1 << 27,  /* a promise whose resolver has a reference (oneshot.c)      */
     /* Of a body that has started; its thread sets them. See kc__job_returned. */
     KC_JOB_RETURNED = 1 << 24, /* it has returned, and there is more to do than to leave        */
@@ -42,12 +43,12 @@ enum {
 
 _Static_assert((0ull + KC_JOB_SCOPE + KC_JOB_GROUP + KC_JOB_PROMISE + KC_JOB_ROOT +
                 KC_JOB_INTERNAL + KC_JOB_COUNTED + KC_JOB_FOREIGN + KC_JOB_PENDING +
-                KC_JOB_GRACED + KC_JOB_TELLS + KC_JOB_ONESHOT + KC_JOB_RETURNED + KC_JOB_CODED +
-                KC_JOB_NO_RETURN) ==
+                KC_JOB_GRACED + KC_JOB_TELLS + KC_JOB_ANYWHERE + KC_JOB_ONESHOT + KC_JOB_RETURNED +
+                KC_JOB_CODED + KC_JOB_NO_RETURN) ==
                    (KC_JOB_SCOPE | KC_JOB_GROUP | KC_JOB_PROMISE | KC_JOB_ROOT | KC_JOB_INTERNAL |
                     KC_JOB_COUNTED | KC_JOB_FOREIGN | KC_JOB_PENDING | KC_JOB_GRACED |
-                    KC_JOB_TELLS | KC_JOB_ONESHOT | KC_JOB_RETURNED | KC_JOB_CODED |
-                    KC_JOB_NO_RETURN),
+                    KC_JOB_TELLS | KC_JOB_ANYWHERE | KC_JOB_ONESHOT | KC_JOB_RETURNED |
+                    KC_JOB_CODED | KC_JOB_NO_RETURN),
                "each flag has a bit of its own");
 
 /* Of task.held: too many locks to be counted; and a bit: somebody wants to know which (held.c). */

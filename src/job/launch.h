@@ -45,12 +45,14 @@ int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
 /* Where a job of s with these options is to start: 0, or -EINVAL: there is no such place. */
 int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where);
 
-/* The flags of a job with these options. One that is to stay where it was asked to be does not
- * migrate; so of one that starts NOW, MIGRATE says that only its start is on the caller's thread
- * (J20). */
+/* The flags of a job with these options. One that starts NOW and may migrate is bound to the
+ * caller's thread by its start only, unless it was asked to be there (J20). */
 KC_INLINE uint32_t kc__launch_flags(const kc_launch_opts_t *o)
 {
-    return o->flags & ~(o->affinity == KC_WORKER ? 0u : (uint32_t)KC_JOB_MIGRATE);
+    uint32_t both = KC_JOB_NOW | KC_JOB_MIGRATE;
+    bool anywhere = (o->flags & both) == both && o->affinity == KC_WORKER;
+
+    return o->flags | (anywhere ? (uint32_t)KC_JOB_ANYWHERE : 0u);
 }
 
 /* Queues j, which is in the tree, or with KC_JOB_NOW starts it here; or it waits for its turn. */

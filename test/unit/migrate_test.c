@@ -174,6 +174,26 @@ TEST(a_job_that_migrates_and_starts_now_starts_on_the_callers_thread_only)
     CHECK_EQ(after_a_start_now(KC_HERE), 0);
 }
 
+static int hops_to_any_worker(void *arg)
+{
+    CHECK_EQ(kc_hop(KC_WORKER), 0);
+    return waits_for_another_worker(arg);
+}
+
+TEST(a_job_that_was_placed_migrates_once_it_has_hopped_to_any_worker)
+{
+    kc_sched_t *s = two_workers();
+    struct starter st = { .wake = KC_SEM_INIT(0) };
+
+    kc_job_t *a = launch_on(s, hops_to_any_worker, &st, KC_WORKER_AT(0), KC_JOB_MIGRATE);
+    kc_store_release(&st.child, a);
+    has_ended(launch_on(s, wakes_it, &st, KC_WORKER_AT(1), 0));
+    has_ended(a);
+    CHECK_EQ(kc_sched_destroy(s), 0);
+    CHECK_EQ(st.before, 0);
+    CHECK_EQ(st.after, 1);
+}
+
 TEST(two_who_wake_each_other_and_migrate_meet_on_one_worker)
 {
     two_meet(false);
