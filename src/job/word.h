@@ -133,7 +133,7 @@ KC_INLINE uint64_t kc__word_lock(kc_task_t *task)
 /* Gives it back. word: what it is then, without the lock. */
 KC_INLINE void kc__word_unlock(kc_task_t *task, uint64_t word)
 {
-    KC_CHECK(!(word & KC_WORD_LOCK) && kc__word_is_legal(word));
+    KC_CHECK(kc__word_is_legal(word));
     kc_store_release(&task->word, word); /* word.2 */
 }
 
