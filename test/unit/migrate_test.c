@@ -117,6 +117,7 @@ struct starter {
     kc_affinity_t affinity;
     kc_sem_t wake;
     KC_ATOMIC(kc_job_t *) child;
+    count_t moved;
     int before, after; /* where the child ran */
 };
 
@@ -174,10 +175,27 @@ TEST(a_job_that_migrates_and_starts_now_starts_on_the_callers_thread_only)
     CHECK_EQ(after_a_start_now(KC_HERE), 0);
 }
 
-static int hops_to_any_worker(void *arg)
+static int hops_and_waits_until_it_is_moved(void *arg)
 {
+    struct starter *s = arg;
+
     CHECK_EQ(kc_hop(KC_WORKER), 0);
-    return waits_for_another_worker(arg);
+    CHECK_EQ(kc_worker_index(), 0);
+    while (kc_worker_index() == 0)
+        CHECK_EQ(kc_sem_acquire(&s->wake), 0);
+    set(&s->moved, 1);
+    return 0;
+}
+
+static int wakes_until_it_is_moved(void *arg)
+{
+    struct starter *s = arg;
+
+    while (!get(&s->moved)) {
+        kc_sem_release(&s->wake, 1);
+        kcoro_yield();
+    }
+    return 0;
 }
 
 TEST(a_job_that_was_placed_migrates_once_it_has_hopped_to_any_worker)
@@ -185,13 +203,11 @@ TEST(a_job_that_was_placed_migrates_once_it_has_hopped_to_any_worker)
     kc_sched_t *s = two_workers();
     struct starter st = { .wake = KC_SEM_INIT(0) };
 
-    kc_job_t *a = launch_on(s, hops_to_any_worker, &st, KC_WORKER_AT(0), KC_JOB_MIGRATE);
-    kc_store_release(&st.child, a);
-    has_ended(launch_on(s, wakes_it, &st, KC_WORKER_AT(1), 0));
+    kc_job_t *a =
+        launch_on(s, hops_and_waits_until_it_is_moved, &st, KC_WORKER_AT(0), KC_JOB_MIGRATE);
+    has_ended(launch_on(s, wakes_until_it_is_moved, &st, KC_WORKER_AT(1), 0));
     has_ended(a);
     CHECK_EQ(kc_sched_destroy(s), 0);
-    CHECK_EQ(st.before, 0);
-    CHECK_EQ(st.after, 1);
 }
 
 TEST(two_who_wake_each_other_and_migrate_meet_on_one_worker)
