@@ -31,7 +31,7 @@ typedef struct kc_broadcast kc_broadcast_t;
 typedef struct {
     kc_broadcast_t *from;
     uint64_t next;
-    void *stub;
+    void *ticket;
     uint64_t number;
 } kc_subscription_t;
 

@@ -470,7 +470,7 @@ KC_API int kc_group_close(kc_job_t *group);
  * copy of one that was released is always recognised: its release aborts with one line. */
 typedef struct {
     kc_job_t *job;
-    void *stub;
+    void *ticket;
     uint64_t number;
 } kc_lease_t;
 

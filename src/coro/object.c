@@ -44,29 +44,31 @@ void kc__object_put(kc_block_t *block)
         kc_store_relaxed(&block->magic, KC_BLOCK_FREE); /* nobody keeps it: it is lost */
 }
 
-kc_stub_t *kc__stub_get(uint32_t magic, void *owner, uint64_t *number)
+kc_ticket_t *kc__ticket_get(uint32_t magic, void *owner, uint64_t *number)
 {
     kc_block_t *block = kc__object_get(magic);
 
     if (!block)
         return NULL;
-    kc_stub_t *stub = kc_container_of(block, kc_stub_t, block);
-    stub->owner = owner;
+    kc_ticket_t *ticket = kc_container_of(block, kc_ticket_t, block);
+    ticket->owner = owner;
     *number = kc__thread_new_id(kc__thread());
     kc_store_relaxed(kc__block_number(block), *number);
-    return stub;
+    return ticket;
 }
 
-bool kc__stub_is(const kc_stub_t *stub, uint32_t magic, uint64_t number)
+bool kc__ticket_is(const kc_ticket_t *ticket, uint32_t magic, uint64_t number)
 {
-    return kc__object_is(stub, magic) && kc_load_relaxed(kc__block_number(&stub->block)) == number;
+    return kc__object_is(ticket, magic) &&
+           kc_load_relaxed(kc__block_number(&ticket->block)) == number;
 }
 
-bool kc__stub_put(kc_stub_t *stub, uint32_t magic, uint64_t number)
+bool kc__ticket_put(kc_ticket_t *ticket, uint32_t magic, uint64_t number)
 {
     /* Of two copies that are given up at a time, one takes the number. */
-    if (!kc__object_is(stub, magic) || !kc_cas_relaxed(kc__block_number(&stub->block), &number, 0))
+    if (!kc__object_is(ticket, magic) ||
+        !kc_cas_relaxed(kc__block_number(&ticket->block), &number, 0))
         return false;
-    kc__object_put(&stub->block);
+    kc__object_put(&ticket->block);
     return true;
 }

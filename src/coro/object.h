@@ -56,20 +56,20 @@ kc_block_t *kc__object_get(uint32_t magic);
 /* It is free: from now on a handle of it is an old one. */
 void kc__object_put(kc_block_t *block);
 
-/* The same for what stands for something in the user's memory, which owner is told of; *number is
- * to be kept there. */
+/* A ticket stands for something in the user's memory: a lease, a subscription. *number is
+ * to be kept there beside it, so that an old copy is recognised. */
 typedef struct {
     kc_block_t block;
     void *owner; /* I  the job, or the broadcast */
-} kc_stub_t;
+} kc_ticket_t;
 
-kc_stub_t *kc__stub_get(uint32_t magic, void *owner, uint64_t *number);
+kc_ticket_t *kc__ticket_get(uint32_t magic, void *owner, uint64_t *number);
 
 /* It is the one with this number, and has not been given up. */
-bool kc__stub_is(const kc_stub_t *stub, uint32_t magic, uint64_t number);
+bool kc__ticket_is(const kc_ticket_t *ticket, uint32_t magic, uint64_t number);
 
 /* Gives it up. False: somebody has already. */
-bool kc__stub_put(kc_stub_t *stub, uint32_t magic, uint64_t number);
+bool kc__ticket_put(kc_ticket_t *ticket, uint32_t magic, uint64_t number);
 
 #endif
 #endif

@@ -461,16 +461,16 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
         return -EINVAL;
     kc__job_live("kc_lease_take", j);
     uint64_t number;
-    kc_stub_t *stub = kc__stub_get(KC_LEASE_MAGIC, j, &number);
-    if (!stub)
+    kc_ticket_t *ticket = kc__ticket_get(KC_LEASE_MAGIC, j, &number);
+    if (!ticket)
         return -ENOMEM;
     if (!kc__job_count_up(j)) {
-        kc__stub_put(stub, KC_LEASE_MAGIC, number);
+        kc__ticket_put(ticket, KC_LEASE_MAGIC, number);
         return -ESHUTDOWN;
     }
     kc_add_relaxed(&kc__job_sched(j)->external,
                    KC_EXTERNAL_ONE); /* it cannot end before: j is held */
-    *lease = (kc_lease_t){ j, stub, number };
+    *lease = (kc_lease_t){ j, ticket, number };
     return 0;
 }
 
@@ -480,7 +480,7 @@ void kc_lease_release(kc_lease_t *lease)
 
     if (!j)
         return;
-    if (!kc__stub_put(lease->stub, KC_LEASE_MAGIC, lease->number))
+    if (!kc__ticket_put(lease->ticket, KC_LEASE_MAGIC, lease->number))
         kc__usage("kc_lease_release", "a copy of a lease that was released " KC_RULE("J32"));
     lease->job = NULL;
     kc_sched_t *s = kc__job_sched(j);

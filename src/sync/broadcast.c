@@ -139,10 +139,10 @@ int kc_subscribe(kc_broadcast_t *b, kc_subscription_t *sub)
     if (!b || !sub)
         return -EINVAL;
     check(b, "kc_subscribe");
-    kc_stub_t *stub = kc__stub_get(KC_SUBSCRIPTION_MAGIC, b, &sub->number);
-    if (!stub)
+    kc_ticket_t *ticket = kc__ticket_get(KC_SUBSCRIPTION_MAGIC, b, &sub->number);
+    if (!ticket)
         return -ENOMEM;
-    sub->stub = stub;
+    sub->ticket = ticket;
     sub->from = kc_broadcast_retain(b);
     kc__wait_queue_lock(&b->queue);
     sub->next = b->sent;
@@ -161,7 +161,7 @@ void kc_unsubscribe(kc_subscription_t *sub)
         kc__usage("kc_unsubscribe", "the subscription is NULL");
     if (!sub->from)
         return;
-    if (!kc__stub_put(sub->stub, KC_SUBSCRIPTION_MAGIC, sub->number))
+    if (!kc__ticket_put(sub->ticket, KC_SUBSCRIPTION_MAGIC, sub->number))
         given_up("kc_unsubscribe");
     kc_broadcast_release(sub->from);
     sub->from = NULL;
@@ -169,7 +169,7 @@ void kc_unsubscribe(kc_subscription_t *sub)
 
 static kc_broadcast_t *of(kc_subscription_t *sub, const char *call)
 {
-    if (kc_unlikely(!kc__stub_is(sub->stub, KC_SUBSCRIPTION_MAGIC, sub->number)))
+    if (kc_unlikely(!kc__ticket_is(sub->ticket, KC_SUBSCRIPTION_MAGIC, sub->number)))
         given_up(call);
     return sub->from;
 }
