@@ -20,7 +20,7 @@
  *
  *          A wait with a deadline of its own is not entered, nor one that a timeout around it will
  *          cancel. Shields without a grace and kc_forbid_signal keep a timeout out; waits that no
- *          cancel ends do not care. What is cancelled already is passed over.
+ *          cancel ends do not care. What is cancelled already is passed over, the caller too.
  *
  *          The wait that closes the cycle ends with -EDEADLK. The end of a scope or body cannot: it
  *          fails, which cancels the children. If that does not help, or it was cancelled before,
@@ -263,6 +263,8 @@ static bool search(search_t *s, entry_t *start)
 {
     table.searches++;
     *s = (search_t){ .start = start };
+    if (!is_waiting(start)) /* a cancel has come since it looked for one: it will not wait */
+        return false;
     start->search = table.searches;
     go_on_from(s, start);
     while (s->todo && !s->last) {

@@ -562,6 +562,47 @@ TEST(a_wait_that_is_cancelled_is_no_part_of_a_cycle)
     }
 }
 
+enum { CANCELS = 3000 };
+
+static _Atomic int holds_b;
+
+static int says_that_it_holds_b_and_wants_a(void *arg)
+{
+    CHECK_EQ(kc_mutex_lock(&b), 0);
+    holds_b = 1;
+    *(int *)arg = kc_mutex_lock(&a);
+    kc_mutex_unlock(&b);
+    return 0;
+}
+
+/* Cancels one that is just about to wait, and waits for it. */
+static int cancels_what_is_about_to_wait(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < CANCELS; i++) {
+        kc_job_t *j;
+        CHECK_EQ(kc_mutex_lock(&a), 0);
+        holds_b = 0;
+        launch(says_that_it_holds_b_and_wants_a, &results[0], "cancelled", &j);
+        while (!holds_b)
+            CHECK_EQ(kc_yield(), 0);
+        CHECK(kc_job_cancel(j, 0));
+        CHECK_EQ(kc_mutex_lock(&b), 0);
+        CHECK_EQ(results[0], -ECANCELED);
+        kc_mutex_unlock(&b);
+        kc_mutex_unlock(&a);
+        CHECK_EQ(kc_job_join(j), -ECANCELED);
+        kc_job_release(j);
+    }
+    return 0;
+}
+
+TEST(a_wait_that_is_cancelled_as_it_begins_is_no_part_of_a_cycle)
+{
+    CHECK_EQ(run(cancels_what_is_about_to_wait, NULL, 2, KC_SCHED_FIND_DEADLOCKS), 0);
+    CHECK_STR(report, "");
+}
+
 /* ---- what cannot return --------------------------------------------------------------------- */
 
 static int ab_firmly(void *arg)
