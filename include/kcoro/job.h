@@ -25,8 +25,8 @@
  * -EINVAL from every call that returns an int, else bad use.
  *
  * In src: job/launch.c, job/scope.c, job/join.c, job/join_any.c, job/oneshot.c, job/cancel.c,
- * job/job_info.c, job/body.c, job/failure.c, job/payload.c, job/locals.c, job/suspend.c,
- * job/job_signal.c.
+ * job/shield.c, job/job_info.c, job/body.c, job/failure.c, job/payload.c, job/locals.c,
+ * job/suspend.c, job/job_signal.c.
  */
 #ifndef KCORO_JOB_H
 #define KCORO_JOB_H

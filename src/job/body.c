@@ -1,53 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * body.c - the coroutine of a job: it starts, returns or is unwound, and its cleanups run.
+ * body.c - the coroutine of a job: it runs, returns or is unwound, and its cleanups run.
  *
- * SHAPE    start --> fn(arg) --> settle --> [cleanups: drain, then run them shielded, as long as
- *          there are any] --> the next stack reaps the coroutine and gives up the body's count.
- *          Without cleanups the stack goes back at once, and the last child ends the job.
+ * SHAPE    start (body_start.c) --> fn(arg) --> settle --> [cleanups: drain, then run them
+ *          shielded, as long as there are any] --> the next stack reaps the coroutine and gives up
+ *          the body's count. Without cleanups the stack goes back at once, and the last child ends
+ *          the job.
  *
  *          A list of cleanups, newest first:  KC_CLEANUP nodes (of a block), kc_defer nodes (of a
  *          scope or body), marks (of open scopes). The end of a scope runs the kc_defer nodes above
  *          its mark; unwinding takes all from the top.
  *
  * ORDER    id      site         operation      pairs with  carries
- *          body.1  start: word  load_acquire   word.2      that it is locked or to stop
  *          body.2  here: word   load_acquire   word.2      TERMINATE on its signal, for who is told
  *                                                          -ECANCELED
- *          body.3  returned:    store_release  body.3      what it returned
- *                  flags        load_acquire
- *          body.4  returned:    load_acquire   word.1      that BODY is gone, and so what body.3
+ *          body.3  returned:    load_acquire   body.1      what it returned
+ *                  flags
+ *          body.4  returned:    load_acquire   word.1      that BODY is gone, and so what body.1
  *                  word                                    has set: else a failure would be taken
  *                                                          for a 0
  */
 #include "job/body.h"
 
 #include "base/os.h"
+#include "job/body_start.h"
 #include "job/cancel.h"
-#include "job/cycle.h"
-#include "job/deadlock.h"
 #include "job/describe.h"
-#include "job/grace.h"
 #include "job/held.h"
 #include "job/job.h"
-#include "job/root.h"
 #include "job/scope.h"
-#include "job/suspend.h"
-#include "job/job_timer.h"
-#include "sched/inbox.h"
+#include "job/shield.h"
 #include "sched/worker.h"
 #include "signal/handler.h"
 
 #include <errno.h>
-#include <string.h>
-
-/* ---- start ---------------------------------------------------------------------------------- */
-
-/* Only the thread that starts j or runs its body does this. */
-static void add_flag(kc_job_t *j, uint32_t flag)
-{
-    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* body.3 */
-}
 
 void kc__dispose(void (*fn)(void *arg), void *arg)
 {
@@ -56,188 +42,6 @@ void kc__dispose(void (*fn)(void *arg), void *arg)
     kc__handler_begin(h);
     fn(arg);
     kc__handler_end(h);
-}
-
-/* Instead of the body of one that was cancelled before it could start, and has a dispose: in its
- * own job, not in that of whoever is just leaving, and on its own stack. */
-static int run_dispose(void *arg)
-{
-    kc_job_t *j = kc__job_current();
-
-    kc__job_shield(j); /* as cleanups are */
-    kc__dispose(kc__job_ext_of(j)->dispose, arg);
-    kc__job_unshield(j);
-    return 0;
-}
-
-/* There is no stack for j. -ENOMEM; -EAGAIN: this was known. */
-static KC_COLD int note_no_stack(kc_job_t *j)
-{
-    uint64_t no_stack = kc__word_no_stack(kc__thread()->no_stack);
-
-    if (kc__job_change(j, no_stack, KC_WORD_NO_STACK) & KC_WORD_NO_STACK)
-        return -EAGAIN;
-    kc__stack_want(1);
-    kc_add_relaxed(&kc__job_sched(j)->no_stack_count, 1);
-    return -ENOMEM;
-}
-
-/* It has got one, or needs none any more. */
-static KC_COLD void got_stack(kc_job_t *j)
-{
-    kc__job_change(j, 0, KC_WORD_NO_STACK);
-    kc__stack_want(-1);
-    kc_add_relaxed(&kc__job_sched(j)->no_stack_count, -1u);
-}
-
-/* Cancelled before it could start (J28), or failed for want of a stack. If it has a dispose, there
- * is no memory for a stack. The user may hear of its end, so the thread must be on its own stack.
- * Returns as kc_task_hooks.start. */
-static int end_unstarted(const kc_thread_t *t, kc_job_t *j)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(j);
-
-    if (t->current != t->main_co)
-        return -EBUSY;
-    if (kc__job_word(j) & KC_WORD_NO_STACK)
-        got_stack(j);
-    kc__tsan_acquire(j);
-    if (ext && ext->dispose)
-        kc__dispose(ext->dispose, j->task.arg);
-    /* From now on a message is no task to be started. */
-    add_flag(j, KC_TASK_BODILESS);
-    kc__job_count_down(j, 0);
-    return -ECANCELED;
-}
-
-/* BODY is set, unless it is to stop. */
-KC_INLINE bool begin_body(kc_job_t *j)
-{
-    uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
-
-    do {
-        if (kc_likely(!(seen & (KC_WORD_STOP | KC_WORD_NO_STACK))))
-            continue;
-        if (seen & KC_WORD_STOP)
-            return false;
-        got_stack(j);
-        seen = kc__word_seen(&j->task);
-    } while (!kc__word_swap(&j->task, &seen, seen | KC_WORD_BODY | KC_WORD_STARTED));
-    return true;
-}
-
-/* The same for one that is to stop, whose dispose runs then. */
-static void begin_to_dispose(kc_job_t *j)
-{
-    j->task.fn = run_dispose;
-    add_flag(j, KC_JOB_NO_RETURN);
-    if (kc__job_word(j) & KC_WORD_NO_STACK)
-        got_stack(j);
-    kc__job_change(j, KC_WORD_BODY | KC_WORD_STARTED, 0);
-}
-
-/* What most jobs are. */
-static bool is_plain(const kc_job_t *j)
-{
-    return !(kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_MIGRATE));
-}
-
-/* It needs nothing but a coroutine: it can begin on the stack of another, or that be the next. */
-static bool can_inherit(const kc_job_t *j)
-{
-    return !kc__job_ext_of(j) && is_plain(j);
-}
-
-uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
-{
-    uint32_t flags = kc__job_flags(j);
-    bool migrates = (flags & KC_JOB_MIGRATE) && where == KC_WORKER;
-
-    return KC_CORO_TASK | (flags & KC_JOB_UNWIND ? KC_CORO_CHECKED : 0u) |
-           (migrates ? KC_CORO_MIGRATES : 0u);
-}
-
-/* The time of j, which starts on this thread, is kept here from now on. */
-static void take_timeout(kc_job_t *j, kc_job_ext_t *ext)
-{
-    kc_job_timer_t *copy = kc__job_timer_copy_here(ext->timeout), *old = ext->timeout;
-
-    if (!copy)
-        return;
-    kc__job_lock(j);
-    ext->timeout = copy;
-    kc__job_unlock(j);
-    kc__job_timer_drop(old);
-}
-
-/* One that has more than a body, is not started any more, or is being looked at by others. */
-static KC_NOINLINE int start_slow(kc_task_t *task)
-{
-    kc_job_t *j = kc__job_of(task);
-    kc_thread_t *t = kc__thread();
-    kc_sched_t *s = t->worker->sched;
-    kc_job_ext_t *ext = kc__job_ext_of(j);
-
-    size_t size = ext && ext->stack ? ext->stack : s->stack_size;
-    bool has_dispose = ext && ext->dispose, stopped = kc__job_is_stopped(j);
-    kcoro_t *co = NULL;
-    if (kc_likely(!stopped || has_dispose))
-        co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
-    if (kc_unlikely(!co))
-        return stopped ? end_unstarted(t, j) : note_no_stack(j);
-    task->co = co;
-    if (kc_unlikely(stopped || !begin_body(j))) {
-        if (!has_dispose) {
-            task->co = NULL;
-            kc__coro_task_end(t, co);
-            return end_unstarted(t, j);
-        }
-        begin_to_dispose(j);
-    }
-    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
-    if (ext && ext->timeout)
-        take_timeout(j, ext);
-    if (kc_unlikely(!is_plain(j))) {
-        bool anywhere = kc__job_flags(j) & KC_JOB_ANYWHERE;
-        kc_store_relaxed(&co->block.flags, kc__body_flags(j, anywhere ? KC_WORKER : task->where));
-        if (kc__job_flags(j) & KC_JOB_MIGRATE)
-            kc_store_relaxed(&s->migrants, 1);
-    }
-    if (ext)
-        memcpy(co->name, ext->name, sizeof co->name);
-    if (kc_unlikely(kc__tools))
-        kc__tools_name(&co->tool, co->name);
-    return 0;
-}
-
-static int task_start(kc_task_t *task)
-{
-    kc_job_t *j = kc__job_of(task);
-    kc_thread_t *t = kc__thread();
-    uint64_t seen = kc_load_acquire(&task->word); /* body.1 */
-    kc_sched_t *s = t->worker->sched;
-
-    if (kc_unlikely(!can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
-        return start_slow(task);
-    kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
-    if (kc_unlikely(!co))
-        return note_no_stack(j);
-    task->co = co; /* before BODY can be seen */
-    if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
-        task->co = NULL;
-        kc__coro_task_end(t, co);
-        return start_slow(task);
-    }
-    kc__worker_count(t->worker, KC_COUNT_SPAWNS);
-    return 0;
-}
-
-static void task_fail(kc_task_t *task, int code)
-{
-    kc_job_t *j = kc__job_of(task);
-
-    kc__job_fail(j, code, NULL);
-    (void)end_unstarted(kc__thread(), j); /* its own stack: no_stack.c sees to that */
 }
 
 /* ---- end ------------------------------------------------------------------------------------ */
@@ -325,7 +129,7 @@ static void note_return(kc_job_t *j, int rc)
         return;
     if (rc != 0)
         j->task.returned = rc;
-    add_flag(j, rc != 0 ? KC_JOB_RETURNED | KC_JOB_CODED : KC_JOB_RETURNED);
+    kc__body_add_flag(j, rc != 0 ? KC_JOB_RETURNED | KC_JOB_CODED : KC_JOB_RETURNED);
 }
 
 /* What most bodies return, 0, and that they have, is not noted anywhere: they have left. */
@@ -415,28 +219,6 @@ static kcoro_t *next_if_heard(const kc_job_t *j)
     return kc_unlikely(kc__job_end_is_heard(j)) ? kc__thread()->main_co : NULL;
 }
 
-static kcoro_t *task_successor(kc_task_t *task)
-{
-    return kc__job_successor(kc__job_of(task));
-}
-
-static void task_ended(kc_task_t *task)
-{
-    kc__job_body_gone(kc__job_of(task));
-}
-
-static void task_message(kc_block_t *block)
-{
-    uint32_t magic = kc_load_relaxed(&block->magic);
-
-    if (magic == KC_JOB_TIMER_MAGIC)
-        kc__job_timer_message(block);
-    else if (kc_unlikely(magic == KC_WAKER_MAGIC))
-        kc__suspend_message(block);
-    else
-        kc__job_cancel_message(kc_container_of(block, kc_job_t, task.block));
-}
-
 /* ---- unwinding ------------------------------------------------------------------------------ */
 
 /*
@@ -445,7 +227,7 @@ static void task_message(kc_block_t *block)
  */
 static _Noreturn void unwind(kcoro_t *co)
 {
-    add_flag(kc__job_own(co), KC_JOB_NO_RETURN);
+    kc__body_add_flag(kc__job_own(co), KC_JOB_NO_RETURN);
     while (co->cleanups) {
         kc_cleanup_t *c = co->cleanups;
         kc_job_t *j = kc__job_of(co->task);
@@ -492,7 +274,7 @@ int kc__job_cancelled_here(kcoro_t *co)
     return -ECANCELED;
 }
 
-/* ---- what coroutines ask of us -------------------------------------------------------------- */
+/* ---- run ------------------------------------------------------------------------------------ */
 
 /* A coroutine for next, which is to run when me, whose body has returned, is gone: on its stack,
  * or, where a stack is to be one coroutine's, on its own. NULL: it cannot be so. */
@@ -500,7 +282,7 @@ static kcoro_t *successor(kc_thread_t *t, kcoro_t *me, kc_job_t *next)
 {
     const kc_sched_t *s = t->worker->sched;
 
-    if (!can_inherit(next) || !kc__coro_may_hand_over(me, s->fp_control))
+    if (!kc__body_can_inherit(next) || !kc__coro_may_hand_over(me, s->fp_control))
         return NULL;
     if (kc_unlikely(kc__tools || kc__os_debug()))
         return kc__coro_task(t, &next->task, s->stack_size, s->stack_class, s->fp_control);
@@ -528,7 +310,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
             return NULL;
         }
         task->co = co;
-        if (kc_likely(begin_body(next)))
+        if (kc_likely(kc__body_begin(next)))
             return co;
         task->co = NULL;
         drop_successor(t, me, co);
@@ -546,7 +328,8 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
 static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
 {
     kc_thread_t *t = kc__thread();
-    bool may = kc__worker_has_unstarted(t->worker) && can_inherit(j) && !kc__job_end_is_heard(j);
+    bool may =
+        kc__worker_has_unstarted(t->worker) && kc__body_can_inherit(j) && !kc__job_end_is_heard(j);
     kcoro_t *co = may ? begin_another(t, me) : NULL;
 
     *to = co;
@@ -564,7 +347,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
     return co;
 }
 
-static void hook_run(kcoro_t *me)
+void kc__body_run(kcoro_t *me)
 {
     for (kcoro_t *next, *to;; me = next) {
         kc_task_t *task = me->task;
@@ -580,92 +363,3 @@ static void hook_run(kcoro_t *me)
             kc__worker_end(me, task, to ? to : next_if_heard(j));
     }
 }
-
-static void hook_yield(kcoro_t *me)
-{
-    kc__wait_check(me, "kcoro_yield");
-    kc__worker_yield(kc__thread(), me);
-}
-
-static bool hook_park(kcoro_t *me)
-{
-    kc__wait_check(me, "kcoro_park");
-    if (!kc__job_is_stopped(kc__job_of(me->task)))
-        return true;
-    kc__job_cancelled_here(me);
-    return false;
-}
-
-static KC_AFTER_SWITCH void hook_parked(kcoro_t *me)
-{
-    kc_wait_t w = { .co = me, .kind = KC_WAIT_PARK };
-    kc_thread_t *t = kc__thread();
-    kc_task_t *task = me->task;
-
-    task->wait = &w;
-    kc_store_relaxed(&task->kind, KC_WAIT_PARK);
-    kc__worker_count(t->worker, KC_COUNT_PARKS);
-    t->left_from = __builtin_return_address(0);
-    kc__worker_leave_parked(t, me);
-    task->wait = NULL;
-    kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc_unlikely(kc__job_is_stopped(kc__job_of(task))))
-        kc__job_cancelled_here(me);
-}
-
-static void hook_ready(kcoro_t *co)
-{
-    kc_worker_t *to = kc_load_relaxed(&co->task->worker);
-
-    if (kc__worker() == to)
-        kc__worker_ready(to, co);
-    else
-        kc__worker_send(to, &co->block);
-}
-
-static void hook_cleanup(kcoro_t *co, void (*fn)(void *), void *arg)
-{
-    kc_job_t *j = kc__job_of(co->task);
-
-    kc__job_shield(j);
-    fn(arg);
-    kc__job_unshield(j);
-}
-
-const struct kc_coro_hooks kc__coro_hooks = {
-    .run = hook_run,
-    .yield = hook_yield,
-    .parks = hook_park,
-    .parked = hook_parked,
-    .ready = hook_ready,
-    .cleanup = hook_cleanup,
-};
-
-/* ---- what the scheduler asks of us ---------------------------------------------------------- */
-
-const struct kc_task_hooks kc__task_hooks = {
-    .start = task_start,
-    .fail = task_fail,
-    .successor = task_successor,
-    .ended = task_ended,
-    .message = task_message,
-    .move = kc__wait_move,
-    .leave = kc__cycle_leave,
-    .joins = kc__wait_is_join,
-    .make = kc__roots_make,
-    .go = kc__roots_go,
-    .drop = kc__roots_drop,
-    .dispose = kc__dispose,
-};
-
-const struct kc_sched_hooks kc__sched_hooks = {
-    .open = kc__roots_open,
-    .close = kc__roots_close,
-    .shut = kc__roots_shut,
-    .gone = kc__grace_gone,
-    .idle = kc__roots_are_idle,
-    .awaits_external = kc__roots_look_for_external,
-    .end_shields = kc__roots_end_shields,
-    .awaits_thread = kc__deadlock_awaits_thread,
-    .report = kc__deadlock_report,
-};

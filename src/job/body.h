@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * body.h - the coroutine that runs the body of a job.
+ *
+ * ORDER    id      site          operation      pairs with  carries
+ *          body.1  add_flag:     store_release  body.3      what the body returned
+ *                  flags
  */
 #ifndef KC_JOB_BODY_H
 #define KC_JOB_BODY_H
@@ -10,8 +14,14 @@
 /* Calls a dispose: it may not wait, as a handler may not. */
 void kc__dispose(void (*fn)(void *arg), void *arg);
 
-/* The flags of the coroutine of j's body, which is to run there. */
-uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where);
+/* Only the thread that starts j or runs its body does this. */
+KC_INLINE void kc__body_add_flag(kc_job_t *j, uint32_t flag)
+{
+    kc_store_release(&j->task.block.flags, kc__job_flags(j) | flag); /* body.1 */
+}
+
+/* As kc_coro_hooks.run (coro.h) says. */
+void kc__body_run(kcoro_t *me);
 
 /* As kc_job_returned. */
 int kc__job_returned(const kc_job_t *j, int *rc);

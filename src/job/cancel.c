@@ -1,39 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.c - how a cancel travels: down the tree, and to the body that waits.
+ * cancel.c - how a job is cancelled: who may, what it is marked with, and how its body hears of it.
  *
  * WHAT     One routine marks a job, whoever asks: a user, its parent, a failed child, its body, a
  *          timer, the end of the scheduler. What it says takes effect at once, or, under a shield,
- *          when the outermost one ends: then STOP and HALT are set, and under the same lock
- *          TERMINATE on its signal; those who listen are told, the body is woken from what it waits
- *          for, and the children are marked in turn.
+ *          when the outermost one ends (shield.c): then STOP and HALT are set, and under the same
+ *          lock TERMINATE on its signal; those who listen are told, the body is woken from what it
+ *          waits for, and the children are marked in turn (cancel_walk.c).
  *
  *          The body is its thread's: if that is another one, it gets a message, the job's own block
  *          through the inbox of that thread. The job counts the message, so it cannot end, and its
  *          scheduler cannot, before it was read. MESSAGED says that one is on its way.
  *
- *          The walk needs no memory: the ring of children has those that were told last, and each
- *          that was told is turned to the end. So the first one says whether the walk is over. On
- *          its way down the walk holds a reference on each job of its path, so the way up is there.
- *
- *          Those that forbid signals are told and go on, unless the scheduler ends: from then on
- *          walks tell all children once more, and mark with SHUT whom they are about to tell. That
- *          it ends is looked at under the lock of the parent, so whoever finds a child marked so
- *          sees it too.
- *
  *          When the grace of a job is over (grace.c), its shields hold nothing back any more, nor
- *          do those below it. They are told as of the cancel itself: the walk tells all children
- *          once more, and marks with LATE whom it is about to tell.
- *
- *          Many children that are not to be resumed (J17) and have nothing to clean up end where
- *          they are, and their stacks are not even touched: that is what is slow about very many.
+ *          do those below it. They are told as of the cancel itself.
  *
  * ORDER    id        site             operation     pairs with  carries; what breaks if weaker
- *          cancel.1  mark, message,    load_acquire  wait.4      the fields of a coroutine that has
- *                    fetch: worker                              just hopped to this thread
- *          cancel.2  tell_bare,       load_acquire  word.1      worker and co, which BODY stands
- *                    fetch: word                                for
- *          cancel.3  cancelled: word  load_acquire  word.2      TERMINATE on its signal
+ *          cancel.1  mark, message:   load_acquire  wait.4      the fields of a coroutine that has
+ *                    worker                                     just hopped to this thread
+ *          cancel.2  cancelled: word  load_acquire  word.2      TERMINATE on its signal
  *
  * RULES    R1 at most one message of a job is on its way.   (MESSAGED)
  *          R2 STOP without SHIELDED, or GRACE_OVER: what is effective stays so until the body ends,
@@ -42,9 +27,9 @@
 #include "job/cancel.h"
 
 #include "job/body.h"
+#include "job/cancel_walk.h"
 #include "job/failure.h"
 #include "job/grace.h"
-#include "job/held.h"
 #include "job/job.h"
 #include "job/job_signal.h"
 #include "job/launch.h"
@@ -54,12 +39,9 @@
 
 #include <errno.h>
 
-enum { AT_ONCE = 64 }; /* children that are told under one lock of their parent */
-
 /* ---- the body ------------------------------------------------------------------------------- */
 
-/* On the thread of its body: j is effectively cancelled. */
-static void stop_body(kc_job_t *j)
+void kc__job_stop_body(kc_job_t *j)
 {
     kc_task_t *task = &j->task;
 
@@ -88,7 +70,7 @@ void kc__job_cancel_message(kc_job_t *j)
     }
     uint64_t word = kc__job_change(j, 0, KC_WORD_MESSAGED);
     if ((word & (KC_WORD_STOP | KC_WORD_BODY)) == (KC_WORD_STOP | KC_WORD_BODY))
-        stop_body(j);
+        kc__job_stop_body(j);
     kc__job_count_down(j, 0);
 }
 
@@ -192,27 +174,6 @@ static uint64_t marked(kc_job_t *j, uint64_t word, int reason, kc_cancel_by_t by
 
 /* ---- what follows --------------------------------------------------------------------------- */
 
-/* Children that waited for others to end, and are all marked now: they will be found stopped. What
- * waits in a job that is not halted is its own, of a cleanup that has begun meanwhile. */
-static void flush_pending(kc_job_t *j)
-{
-    kc_job_ext_t *ext = kc__job_ext_of(j);
-    bool more = ext && kc_unlikely(ext->max_running > 0);
-
-    while (more) {
-        kc_queue_t some = { NULL, NULL, 0 };
-        kc_job_t *child = NULL;
-        if (kc__job_lock(j) & KC_WORD_HALT)
-            while (some.count < AT_ONCE && (child = kc__pending_pop(ext)) != NULL)
-                kc__queue_push(&some, &child->task.block);
-        ext->running += (uint32_t)some.count;
-        kc__job_unlock(j);
-        more = child != NULL;
-        for (kc_block_t *block; (block = kc__queue_pop(&some)) != NULL;)
-            kc__task_submit(&kc_container_of(block, kc_job_t, task.block)->task);
-    }
-}
-
 /* Under its lock, so that its parent is there: j may have to wait for its turn. */
 static bool may_be_pending(const kc_job_t *j, uint64_t word)
 {
@@ -242,17 +203,13 @@ static bool is_message_due(const kc_job_t *j, uint64_t word)
            kc_load_acquire(&j->task.worker) != kc__worker(); /* cancel.1 */
 }
 
-/* STOP or HALT was set just now. tells: see kc__job_signal_terminate. Somebody holds a reference.
- * The body is stopped before handlers run: they may take in what was sent to this thread, and then
- * a body that may migrate is no longer where it was when it was decided whether it needs a message.
- * */
-static void take_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message)
+void kc__job_take_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message)
 {
     uint32_t flags = kc__job_flags(j);
 
     if ((added & KC_WORD_STOP) && !message &&
         (was & (KC_WORD_BODY | KC_WORD_MESSAGED)) == KC_WORD_BODY)
-        stop_body(j);
+        kc__job_stop_body(j);
     if (tells)
         kc__job_signal_tell(j);
     if (flags & (KC_JOB_GROUP | KC_JOB_PROMISE)) {
@@ -297,27 +254,20 @@ static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t b
              .state = KC_JOB_CANCELLING, .by = (uint8_t)by);
 }
 
-/* FIRST: it was not cancelled before, and is now. BELOW: its children must hear of something.
- * FAILED: it had not failed before, and has now. LATE: it was cancelled before. */
-enum { MARKED_FIRST = 1, MARKED_BELOW = 2, MARKED_FAILED = 4, MARKED_LATE = 8 };
-
-static int mark(kc_job_t *j, int reason, kc_cancel_by_t by);
-
 /* j was marked just now, and its grace is over at once. Returns what its children must hear of. */
 static KC_NOINLINE KC_COLD int mark_overdue(kc_job_t *j)
 {
-    return mark(j, 0, KC_BY_OWN_GRACE) & MARKED_BELOW;
+    return kc__job_mark(j, 0, KC_BY_OWN_GRACE) & KC_MARKED_BELOW;
 }
 
-/* Marks j, which somebody holds a reference on, and says what is new. */
-static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
+int kc__job_mark(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     int64_t at = kc__trace_time(s);
     uint64_t was = kc__job_lock(j), word = marked(j, was, reason, by), added = word & ~was;
     bool effect = added & (KC_WORD_STOP | KC_WORD_HALT), stops = added & KC_WORD_STOP;
     bool message = stops && is_message_due(j, was);
-    bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: flush_pending */
+    bool skips = stops && by != KC_BY_PARENT && may_be_pending(j, was); /* else: the walk */
     bool tells = stops && kc__job_signal_terminate(j);
 
     kc__tsan_release(j);
@@ -328,207 +278,26 @@ static int mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     bool in_time =
         !(added & (KC_WORD_CANCELLED | KC_WORD_CHILD_FAILED)) || begin_grace(j, was, reason, by);
     if (effect)
-        take_effect(j, added, was, tells, message);
+        kc__job_take_effect(j, added, was, tells, message);
     if (skips)
         skip_the_queue(j);
     bool late = (added & KC_WORD_OVER_BELOW) && (word & KC_WORD_HALT);
-    return (added & KC_WORD_CANCELLED ? MARKED_FIRST : 0) | (effect || late ? MARKED_BELOW : 0) |
-           (added & KC_WORD_FAILED ? MARKED_FAILED : 0) |
-           (was & KC_WORD_CANCELLED ? MARKED_LATE : 0) |
+    return (added & KC_WORD_CANCELLED ? KC_MARKED_FIRST : 0) |
+           (effect || late ? KC_MARKED_BELOW : 0) |
+           (added & KC_WORD_FAILED ? KC_MARKED_FAILED : 0) |
+           (was & KC_WORD_CANCELLED ? KC_MARKED_LATE : 0) |
            (kc_likely(in_time) ? 0 : mark_overdue(j));
 }
 
-/* Under the lock of its parent: child and all below it have been told. */
-static void told(kc_job_t *parent, kc_job_t *child)
-{
-    if (kc__job_told_mark(parent) & ~KC_WORD_WALKED & ~kc__job_word(child))
-        return; /* not of all: its turn comes again */
-    kc__job_change(child, KC_WORD_WALKED, 0);
-    if (!child->next || child->next == child)
-        return; /* it has left already, or is the only one */
-    if (parent->children == child) {
-        parent->children = child->next; /* it is the last now */
-        return;
-    }
-    kc_job_t *first = parent->children, *last = first->prev;
-    if (last == child)
-        return;
-    child->prev->next = child->next;
-    child->next->prev = child->prev;
-    child->prev = last;
-    child->next = first;
-    last->next = first->prev = child;
-}
-
-/* Under the lock of its parent, before child is told: long rings do not lie in the cache. Of the
- * one after the next its coroutine is fetched, if that is this thread's (so nobody else writes
- * where it is), and of its successor the job itself. */
-static void fetch_ahead(const kc_job_t *child)
-{
-    const kc_job_t *second = child->next->next, *third = second->next;
-    const kc_task_t *task = &second->task;
-
-    if ((kc_load_acquire(&task->word) & KC_WORD_BODY) && /* cancel.2 */
-        kc_load_acquire(&task->worker) == kc__worker())  /* cancel.1 */
-        __builtin_prefetch(task->co);
-    __builtin_prefetch(third);
-    __builtin_prefetch(kc__next_line(third));
-}
-
-/* Its body has started, and it has nothing else: no children, no leases, no shield, no message. */
-static bool is_bare(uint64_t word)
-{
-    return (word & ~(KC_WORD_WAITERS | KC_WORD_UNDONE)) == (KC_WORD_BODY | KC_WORD_STARTED | 1);
-}
-
-/* Under its lock j, a bare one of this thread, is marked: can it end at once? Its body waits for
- * nothing that would have to hear of it, and has nothing to run or to give back. Not the one that
- * has begun to wait and looks for the next one to run: it is on its stack. Not if a seed decides:
- * then as many take their turns whether there is a trace or a tool or not. */
-static bool can_end(const kc_job_t *j, uint64_t word)
-{
-    const kc_thread_t *t = kc__thread();
-    const kc_task_t *task = &j->task;
-    uint8_t kind = kc_load_relaxed(&task->kind);
-    kcoro_t *co = task->co;
-
-    return (kc__job_flags(j) & (KC_JOB_UNWIND | KC_JOB_DETACHED | KC_JOB_ALONE)) ==
-               KC_JOB_UNWIND &&
-           !(word & KC_WORD_WAITERS) && co->task == task && !co->cleanups &&
-           kc__held_count(task) == 0 && co != t->current &&
-           !kc__worker_has_mode(t->worker, KC_MODE_ORACLE) &&
-           !(kc__tools & KC_TOOL_ASAN) && /* which frees its frames when the stack is left */
-           (kind == KC_WAIT_PARK ||
-            (kind == KC_WAIT_FOREVER && kc_load_relaxed(&co->claim) == KC_CLAIM_OPEN)) &&
-           kc__coro_task_abandon(co);
-}
-
-/* Those that have ended so, by their coroutines. Not under a lock: it may take a while. */
-static void reap(kc_queue_t *gone)
-{
-    kc_thread_t *t = kc__thread();
-
-    for (kc_block_t *block; (block = kc__queue_pop(gone)) != NULL;) {
-        kcoro_t *co = kc_container_of(block, kcoro_t, block);
-        kc_job_t *j = kc__job_of(co->task);
-        kc__worker_count(t->worker, KC_COUNT_REAPED);
-        kc__worker_forget(t->worker, &j->task);
-        kc__coro_task_end(t, co);
-        kc__job_unref(j);
-    }
-}
-
-/*
- * Under the lock of `at`, which is cancelled: those first in the ring that are as most children of
- * a large family are told in a few instructions each. Their bodies are this thread's, so they
- * cannot end meanwhile; and as there is nothing below them and nobody listens, nothing of the
- * user's runs. The lock of such a child is taken under that of its parent, as in told.
- *
- * gone: the coroutines of those that have ended; the count of `at`, which is in word, is to fall by
- * so many. The last two end like others, so that who waits for that hears of it. False: there are
- * no more such.
- */
-static bool tell_bare(kc_job_t *at, uint64_t word, kc_queue_t *gone)
-{
-    uint64_t effect = kc__job_born_mark(at);
-    uint64_t count = kc__job_flags(at) & KC_JOB_ROOT ? 0 : word & KC_WORD_COUNT;
-    int reason = kc__job_reason_below(at);
-
-    for (int i = 0; i < AT_ONCE; i++) {
-        kc_job_t *child = at->children;
-        uint64_t seen = child ? kc_load_acquire(&child->task.word) : 0; /* cancel.2 */
-        if (!is_bare(seen) ||
-            (kc__job_flags(child) & ~(uint32_t)(KC_JOB_PUBLIC | KC_JOB_GRACED)) ||
-            kc_load_acquire(&child->task.worker) != kc__worker() || /* cancel.1 */
-            !kc__word_try(&child->task, seen, seen | KC_WORD_LOCK))
-            return false;
-        /* Under its lock: who gives it a signal does that before it looks, so, whether it is
-         * cancelled. */
-        if (kc__job_ext_of(child) || kc__trace_time(kc__job_sched(child)) != 0) {
-            kc__job_unlock_to(child, seen);
-            return false;
-        }
-        fetch_ahead(child);
-        child->reason = reason;
-        if (gone->count + 2 < count && can_end(child, seen)) {
-            kc__queue_push(gone, &child->task.co->block);
-            kc__job_end_at_rest(at, child, seen | effect);
-            continue;
-        }
-        kc__job_unlock_to(child, seen | effect);
-        at->children = child->next; /* it is the last now */
-        stop_body(child);
-    }
-    return true;
-}
-
-/*
- * Under the lock of `at`, which has no more children to come: the first that has not been told.
- * NULL: none. Where the body goes on although a child has failed (J24), so does its scope, of which
- * there is at most one: it stays untold, for a cancel that reaches the body.
- */
-static kc_job_t *first_untold(kc_job_t *at, uint64_t word)
-{
-    kc_job_t *child = at->children;
-
-    if (child && !(word & KC_WORD_STOP) && (kc__job_flags(child) & KC_JOB_SCOPE))
-        child = child->next != child ? child->next : NULL;
-    uint64_t all = kc__job_told_mark(at), more = child ? all & ~kc__job_word(child) : 0;
-    if (more & ~KC_WORD_WALKED)
-        kc__job_change(child, more & ~KC_WORD_WALKED, KC_WORD_WALKED);
-    return more ? child : NULL;
-}
-
-void kc__job_walk(kc_job_t *top)
-{
-    kc_job_t *done = NULL; /* a child of `at` with a reference, told with all below it */
-
-    for (kc_job_t *at = top;;) {
-        uint64_t word = kc__job_lock(at);
-        kc_queue_t gone = { 0 };
-        if (done)
-            told(at, done);
-        bool many = (word & KC_WORD_HALT) && tell_bare(at, word, &gone);
-        kc_job_t *child = (word & KC_WORD_HALT) && !many ? first_untold(at, word) : NULL;
-        int reason = kc__job_reason_below(at);
-        if (child) {
-            fetch_ahead(child);
-            kc__job_ref(child);
-        }
-        kc__job_unlock_to(at, (gone.count ? word | KC_WORD_UNDONE : word) - gone.count);
-        reap(&gone);
-        if (done)
-            kc__job_unref(done);
-        done = NULL;
-        if (many)
-            continue; /* others have had a chance to take the lock */
-        if (child) {
-            mark(child, reason, KC_BY_PARENT);
-            if (word & KC_WORD_OVER_BELOW)
-                mark(child, 0, KC_BY_GRACE); /* it was the child's too (J27) */
-            if (kc__job_word(child) & KC_WORD_HALT)
-                at = child; /* also if another thread cancels it: both must be through with it */
-            else
-                done = child;
-            continue;
-        }
-        flush_pending(at);
-        if (at == top)
-            return;
-        done = at;
-        at = at->parent;
-    }
-}
-
-/* Returns what is new, as mark. */
+/* Returns what is new, as kc__job_mark. */
 static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__external_begin_foreign(s);
 
     kc__job_ref(j); /* it may end here: a promise does */
-    int marked = mark(j, reason, by);
-    if (marked & MARKED_BELOW)
+    int marked = kc__job_mark(j, reason, by);
+    if (marked & KC_MARKED_BELOW)
         kc__job_walk(j);
     kc__job_unref(j);
     if (foreign)
@@ -538,7 +307,7 @@ static int cancel_job(kc_job_t *j, int reason, kc_cancel_by_t by)
 
 bool kc__job_cancel(kc_job_t *j, int reason, kc_cancel_by_t by)
 {
-    return cancel_job(j, reason, by) & MARKED_FIRST;
+    return cancel_job(j, reason, by) & KC_MARKED_FIRST;
 }
 
 bool kc_job_cancel(kc_job_t *j, int reason)
@@ -559,113 +328,14 @@ void kc__job_fail(kc_job_t *j, int code, kc_job_t *child)
 {
     int marked = cancel_job(j, code, child ? KC_BY_CHILD : KC_BY_BODY);
 
-    if (child && (marked & MARKED_FAILED))
+    if (child && (marked & KC_MARKED_FAILED))
         kc__failure_inherit(j, child); /* which j waits for still: so nobody has seen it ended */
 }
 
 bool kc__job_fail_running(kc_job_t *j, int code)
 {
-    return (cancel_job(j, code, KC_BY_CHILD) & (MARKED_FAILED | MARKED_LATE)) == MARKED_FAILED;
-}
-
-/* ---- shields -------------------------------------------------------------------------------- */
-
-/* The word changes in one step. Returns what it was. */
-static uint64_t change_by(kc_job_t *j, uint64_t (*next)(uint64_t word))
-{
-    uint64_t seen = kc__word_seen(&j->task);
-
-    while (!kc__word_swap(&j->task, &seen, next(seen)))
-        ;
-    return seen;
-}
-
-static uint64_t with_shield(uint64_t word)
-{
-    return (word | KC_WORD_SHIELDED) &
-           ~(word & KC_WORD_GRACE_OVER ? 0 : KC_WORD_STOP | KC_WORD_HALT);
-}
-
-static uint64_t without_shield(uint64_t word)
-{
-    return (word & ~KC_WORD_SHIELDED) | (word & KC_WORD_CANCELLED ? KC_WORD_STOP | KC_WORD_HALT
-                                         : word & KC_WORD_CHILD_FAILED ? KC_WORD_HALT
-                                                                       : 0);
-}
-
-void kc__job_shield(kc_job_t *j)
-{
-    if (j->shields++ > 0)
-        return;
-    if (kc__job_word(j) & KC_WORD_HALT)
-        kc__job_walk(j); /* what was there before is told before */
-    change_by(j, with_shield);
-}
-
-struct late {
-    kc_job_t *job;
-    uint64_t added;
-    bool tells;
-};
-
-static void take_late_effect(void *arg)
-{
-    const struct late *late = arg;
-
-    take_effect(late->job, late->added, 0, late->tells,
-                false); /* its body runs: it is the caller */
-    kc__job_walk(late->job);
-}
-
-void kc__job_unshield(kc_job_t *j)
-{
-    if (--j->shields > 0)
-        return;
-    uint64_t was = kc__job_lock(j), word = without_shield(was), added = word & ~was;
-    bool tells = (added & KC_WORD_STOP) && kc__job_signal_terminate(j);
-    kc__job_unlock_to(j, word);
-    if (added & KC_WORD_HALT)
-        kc__worker_call(take_late_effect, &(struct late){ j, added, tells });
-}
-
-/* A shield that the body asks for comes too late after a cancel. */
-static uint64_t with_first_shield(uint64_t word)
-{
-    return word & KC_WORD_CANCELLED ? word : word | KC_WORD_SHIELDED;
-}
-
-int kc_shield_begin(void)
-{
-    kc_job_t *j = kc__job_current();
-
-    if (!j)
-        return -EPERM;
-    if (j->shields > 0) {
-        j->shields++;
-        return 0;
-    }
-    if (change_by(j, with_first_shield) & KC_WORD_CANCELLED)
-        return -ECANCELED;
-    j->shields = 1;
-    return 0;
-}
-
-void kc_shield_begin_nocancel(void)
-{
-    kc_job_t *j = kc__job_current();
-
-    if (!j)
-        kc__usage("kc_shield_begin_nocancel", "there is no current job " KC_RULE("J30"));
-    kc__job_shield(j);
-}
-
-void kc_shield_end(void)
-{
-    kc_job_t *j = kc__job_current();
-
-    if (!j || j->shields == 0)
-        kc__usage("kc_shield_end", "no shield is open in the current job " KC_RULE("J12"));
-    kc__job_unshield(j);
+    return (cancel_job(j, code, KC_BY_CHILD) & (KC_MARKED_FAILED | KC_MARKED_LATE)) ==
+           KC_MARKED_FAILED;
 }
 
 /* ---- looking -------------------------------------------------------------------------------- */
@@ -681,7 +351,7 @@ bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
-    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* cancel.3 */
+    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* cancel.2 */
         return false;
     return hear_of_it(j);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cancel.h - how a job is asked to end, and how that reaches its body and its children.
+ * cancel.h - how a job is asked to end, and how that reaches its body.
  */
 #ifndef KC_JOB_CANCEL_H
 #define KC_JOB_CANCEL_H
@@ -50,8 +50,22 @@ KC_INLINE uint64_t kc__job_born_mark(kc_job_t *j)
     return KC_WORD_CANCELLED | KC_WORD_STOP | KC_WORD_HALT | told | over;
 }
 
-/* Tells the children that do not know yet. */
-void kc__job_walk(kc_job_t *top);
+/* What is new about a job. FIRST: it was not cancelled before, and is now. BELOW: its children must
+ * hear of something. FAILED: it had not failed before, and has now. LATE: it was cancelled before.
+ */
+enum { KC_MARKED_FIRST = 1, KC_MARKED_BELOW = 2, KC_MARKED_FAILED = 4, KC_MARKED_LATE = 8 };
+
+/* Cancels j, which somebody holds a reference on, but not what is below it. Returns what is new. */
+int kc__job_mark(kc_job_t *j, int reason, kc_cancel_by_t by);
+
+/* STOP or HALT was set just now. tells: see kc__job_signal_terminate. Somebody holds a reference.
+ * The body is stopped before handlers run: they may take in what was sent to this thread, and then
+ * a body that may migrate is no longer where it was when it was decided whether it needs a
+ * message. */
+void kc__job_take_effect(kc_job_t *j, uint64_t added, uint64_t was, bool tells, bool message);
+
+/* On the thread of its body: j is effectively cancelled. */
+void kc__job_stop_body(kc_job_t *j);
 
 /* A message of kc__job_cancel has come to the thread of j's body. */
 void kc__job_cancel_message(kc_job_t *j);
@@ -59,10 +73,6 @@ void kc__job_cancel_message(kc_job_t *j);
 /* One less in the count, from any thread. If it is the last, j ends on a thread of its scheduler:
  * those who hear of that may be the user's code. */
 void kc__job_count_down_there(kc_job_t *j);
-
-/* Shields for what runs at the end: whatever the state is. */
-void kc__job_shield(kc_job_t *j);
-void kc__job_unshield(kc_job_t *j);
 
 /* The caller, j's body, waits until it alone is left in the count. */
 void kc__job_drain_children(kc_job_t *j);

@@ -32,6 +32,7 @@
 
 #include "base/os.h"
 #include "job/body.h"
+#include "job/body_start.h"
 #include "job/grace.h"
 #include "job/job.h"
 #include "job/join.h"

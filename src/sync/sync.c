@@ -11,7 +11,7 @@
  *          barrier     who have come * ONE
  */
 #include "job/body.h"
-#include "job/cancel.h"
+#include "job/shield.h"
 #include "sync/wait_queue.h"
 
 #include <kcoro/sync.h>

@@ -19,7 +19,7 @@
  *          shut     the scheduler ends while a job is cancelled whose child forbids that
  *          late     the grace of a job is over while it is cancelled, and its child has a shield
  *
- * ORDER    word.1 to word.3, cancel.1 and cancel.2, the rest in job_model_world.c.
+ * ORDER    word.1 to word.3, cancel.1, cancel_walk.1 and .2, the rest in job_model_world.c.
  *
  * CONTROLS As in job_model.c.
  */
@@ -733,9 +733,9 @@ TEST(control_word_1_torn_starts_what_was_cancelled)
     needs(&message, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
 }
 
-TEST(control_cancel_2_relaxed_takes_a_body_for_its_own)
+TEST(control_cancel_walk_1_relaxed_takes_a_body_for_its_own)
 {
-    needs(&mine, "cancel.2", MODEL_RELAXED, "not true: s.sent == s.started");
+    needs(&mine, "cancel_walk.1", MODEL_RELAXED, "not true: s.sent == s.started");
 }
 
 TEST(control_a_child_that_looks_before_it_has_the_lock)

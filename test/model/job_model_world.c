@@ -52,7 +52,9 @@ static void blame_now(void);
 #include "job/job.c"      /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 #include "job/job_info.c" /* NOLINT(bugprone-suspicious-include): so that it sees the same */
 #undef kc__job_fail
-#include "job/cancel.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/cancel.c"      /* NOLINT(bugprone-suspicious-include) */
+#include "job/cancel_walk.c" /* NOLINT(bugprone-suspicious-include) */
+#include "job/shield.c"      /* NOLINT(bugprone-suspicious-include) */
 
 enum { THREADS = 3, JOBS = 4, WAITS = 3 };
 enum { ROOT, PARENT, CHILD, SECOND }; /* jobs */
