@@ -17,7 +17,7 @@
  * A coroutine runs on the thread that first resumed it, for good. errno, thread-local variables and
  * thread-bound libraries are therefore as safe in it as in a plain function.
  *
- * In src: coro/overflow.c.
+ * In src: coro/coro_end.c, coro/coro_info.c, coro/overflow.c.
  */
 #ifndef KCORO_CORO_H
 #define KCORO_CORO_H

@@ -6,7 +6,7 @@
  * its own memory. Objects are declared KC_ATOMIC(type). Every use of an order stronger than relaxed
  * carries the id of its line in the file's ORDER table in a comment on the same line, as in
  *
- *     kc_store_release(&co->state, READY);  // coro.3  (written as a block comment)
+ *     kc_store_release(&co->state, FINISHED);  // coro_end.1  (written as a block comment)
  *
  * which tools/tidy checks.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * coro.c - coroutines: create, resume, yield, park, unpark, destroy.
+ * coro.c - coroutines: create, resume, yield, park, unpark; how they end is in coro_end.c.
  *
  * WHAT     A coroutine is a control block (coro.h), and from its creation to its end a stack.
  *          Whoever switches away sets the states of both sides first; whoever is switched to finds
@@ -15,14 +15,10 @@
  *          RUNNING     PARKED      kcoro_park
  *          PARKED      READY       kcoro_unpark, any thread
  *          PARKED      CALLING     kc__coro_task_abandon: for whoever looks, until coro_end
- *          RUNNING     FINISHED    coro_ended, on the next stack
+ *          RUNNING     FINISHED    kc__coro_ended, on the next stack
  *          any but RUNNING, CALLING -> FINISHED   coro_end (kcoro_destroy, last release)
  *          Users see CALLING as SUSPENDED. What is CALLING waits in a chain of resumers that ends
  *          in the root, so resuming or destroying it is wrong in every case.
- *
- *          Who owns a stack: the coroutine, from kcoro_create to coro_end. coro_end runs on another
- *          stack, always; a coroutine that has finished keeps its stack until it is destroyed, so
- *          that the high-water mark can be read.
  *
  * ORDER    id      site               operation      pairs with  carries; what breaks if weaker
  *          coro.1  unpark, abandon:   cas_acq_rel    coro.2      with the gate: what the unparker
@@ -30,21 +26,15 @@
  *                  CALLING                                       data. A cas: one of both happens,
  *                                                                and destroy may have ended it
  *          coro.2  resume: state      load_acquire   coro.1      (its own stores need no order)
- *          coro.3  coro_ended, end:   store_release  coro.4      the last writes on its stack;
- *                  FINISHED                                      another thread would recycle a
- *                                                                stack in use
- *          coro.4  destroy: state     load_acquire   coro.3
- *          coro.5  start: CREATED ->  cas_acq_rel    coro.5      exactly one thread becomes the
+ *          coro.3  start: CREATED ->  cas_acq_rel    coro.3      exactly one thread becomes the
  *                  READY                                         owner
- *          coro.6  drop: refs         sub_acq_rel    coro.6      all other holders' uses; the block
- *                                                                would be recycled under them
  *
  * RULES    R1 t->current is RUNNING.                        (KC_CHECK in switch_to)
  *          R2 a RUNNING coroutine that is not a root has a resumer that is CALLING. (the same)
- *          R3 the block's magic is right at every entry from outside. (live)
+ *          R3 the block's magic is right at every entry from outside. (kc__coro_live)
  *          R4 nothing of a thread is kept in a variable over a switch; only `me` is.
  *
- * PROGRESS unpark, state, retain, release without end: lock-free. All else: the owner's thread.
+ * PROGRESS unpark: lock-free. All else: the owner's thread.
  */
 #include "coro/coro.h"
 
@@ -53,14 +43,10 @@
 #include "coro/switch.h"
 
 #include <errno.h>
-#include <string.h>
-
-/* Leaf functions may use so much below the stack pointer without moving it. */
-enum { RED_ZONE = 128 };
 
 /* ---- bad use ------------------------------------------------------------------------------- */
 
-static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
+void kc__coro_not_live(const char *call, const kcoro_t *co)
 {
     if (!co)
         kc__usage(call, "the coroutine is NULL " KC_RULE("C8"));
@@ -69,24 +55,7 @@ static KC_COLD _Noreturn void not_live(const char *call, const kcoro_t *co)
     kc__usage(call, "the pointer is not a coroutine " KC_RULE("C8"));
 }
 
-/* R3. Casts const away: a control block is never in read-only memory. */
-KC_INLINE kcoro_t *live(const char *call, const kcoro_t *co)
-{
-    if (kc_unlikely(!co || kc_load_relaxed(&co->block.magic) != KC_CORO_MAGIC))
-        not_live(call, co);
-    return (kcoro_t *)(uintptr_t)co;
-}
-
 /* ---- the switch ---------------------------------------------------------------------------- */
-
-/* On the next stack, when the coroutine's own is at rest: only now may it be seen as FINISHED. */
-__attribute__((no_sanitize("address"))) static void coro_ended(void *arg)
-{
-    kcoro_t *co = arg;
-
-    kc__tsan_release(co);
-    kc_store_release(&co->state, KCORO_FINISHED); /* coro.3 */
-}
 
 /* The bookkeeping of every switch: `to` is the one that runs. */
 KC_INLINE void set_current(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
@@ -163,12 +132,6 @@ void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
     kc__switch_last(to->sp, then, arg);
 }
 
-/* me leaves for `to` and never comes back. */
-static _Noreturn void switch_for_good(kcoro_t *me, kcoro_t *to)
-{
-    kc__coro_switch_last(kc__thread(), me, to, coro_ended, me);
-}
-
 /* The first function on a coroutine's stack. */
 static void coro_main(void *arg)
 {
@@ -176,18 +139,18 @@ static void coro_main(void *arg)
 
     if (kc_unlikely(kc__tools))
         kc__tools_arrive(&co->tool);
-    live("start of a coroutine", co);
+    kc__coro_live("start of a coroutine", co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
         kc__coro_hooks.run(co);
     co->fn(co->arg);
     kc__defer_run(co);
-    switch_for_good(co, co->resumer);
+    kc__coro_leave_for_good(co, co->resumer);
 }
 
 /* The same of a scheduler's, when there is nothing else to be done there. */
 static void task_main(void *arg)
 {
-    kc__coro_hooks.run(live("start of a coroutine", arg));
+    kc__coro_hooks.run(kc__coro_live("start of a coroutine", arg));
 }
 
 /* ---- create -------------------------------------------------------------------------------- */
@@ -322,7 +285,7 @@ static KC_NOINLINE bool coro_start(kc_thread_t *t, kcoro_t *co)
 {
     uint32_t seen = KCORO_CREATED;
 
-    if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* coro.5 */
+    if (!kc_cas_acq_rel(&co->state, &seen, KCORO_READY)) /* coro.3 */
         return false;
     kc_store_relaxed(&co->owner, t->serial);
     kc__tsan_acquire(co);
@@ -372,6 +335,26 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     return co;
 }
 
+bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp)
+{
+    /* Who holds a reference may ask how much of the stack was used, so it must come to its end. */
+    return kc_load_relaxed(&me->refs) == 1 && kc__switch_same_control(kc__switch_fp_control(), fp);
+}
+
+kcoro_t *kc__coro_successor(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
+{
+    kc_block_t *block = kc__block_get(&t->blocks);
+    if (!block)
+        return NULL;
+    kcoro_t *co = kc_container_of(block, kcoro_t, block);
+    block_init(co, KC_CORO_TASK, KCORO_RUNNING, KC_CLAIM_OPEN);
+    co->stack = me->stack;
+    co->fn = NULL;
+    co->task = task;
+    co->id = number_of(task);
+    return co;
+}
+
 /* 0 if t may switch to co now, which has started then, else why not. */
 static int prepare_run(kc_thread_t *t, kcoro_t *co)
 {
@@ -416,7 +399,7 @@ static KC_NOINLINE int resume_slow(kcoro_t *co)
 {
     if (!co)
         return -EINVAL;
-    live("kcoro_resume", co);
+    kc__coro_live("kcoro_resume", co);
     kc_thread_t *t = kc__thread_make();
     if (!t)
         return -ENOMEM;
@@ -468,7 +451,7 @@ static KC_NOINLINE int transfer_slow(kc_thread_t *t, kcoro_t *me, kcoro_t *targe
 {
     if (!target)
         return -EINVAL;
-    live("kcoro_yield_to", target);
+    kc__coro_live("kcoro_yield_to", target);
     if (kc_load_relaxed(&target->block.flags) & KC_CORO_TASK)
         return -EINVAL;
     if (!me->resumer) {
@@ -538,7 +521,7 @@ int kcoro_unpark(kcoro_t *co)
 {
     if (!co)
         return -EINVAL;
-    live("kcoro_unpark", co);
+    kc__coro_live("kcoro_unpark", co);
     if (kc_load_relaxed(&co->state) == KCORO_FINISHED)
         return -EINVAL;
     kc__tsan_release(co);
@@ -547,237 +530,10 @@ int kcoro_unpark(kcoro_t *co)
     return 0;
 }
 
-/* ---- look ---------------------------------------------------------------------------------- */
-
-kcoro_t *kcoro_current(void)
-{
-    kc_thread_t *t = kc__thread();
-
-    return t->current != t->main_co || t->has_main ? t->current : NULL;
-}
-
-kcoro_state_t kcoro_state(const kcoro_t *co)
-{
-    uint32_t state = kc_load_relaxed(&live("kcoro_state", co)->state);
-
-    return state == KC_CORO_CALLING ? KCORO_SUSPENDED : (kcoro_state_t)state;
-}
-
-uint64_t kcoro_id(const kcoro_t *co)
-{
-    return live("kcoro_id", co)->id;
-}
-
-void kcoro_set_name(kcoro_t *co, const char *name)
-{
-    live("kcoro_set_name", co);
-
-    size_t length = name ? strnlen(name, sizeof co->name - 1) : 0;
-    kc__tsan_hide();
-    if (length > 0)
-        memcpy(co->name, name, length);
-    kc__tsan_show();
-    co->name[length] = 0;
-    if (kc_unlikely(kc__tools))
-        kc__tools_name(&co->tool, co->name);
-}
-
-const char *kcoro_name(const kcoro_t *co)
-{
-    return live("kcoro_name", co)->name;
-}
-
-size_t kcoro_stack_used(const kcoro_t *co)
-{
-    uint32_t state = kc_load_relaxed(&live("kcoro_stack_used", co)->state);
-
-    if ((kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT) || state == KCORO_CREATED)
-        return 0;
-    return co->stack ? kc__stack_used(co->stack) : (uintptr_t)co->sp;
-}
-
-/* ---- end ----------------------------------------------------------------------------------- */
-
-struct unwind {
-    kcoro_t *co, *back;
-};
-
-/* On the stack of a suspended coroutine, above its last frame. */
-static void unwind_main(void *arg)
-{
-    struct unwind *u = arg;
-    kcoro_t *co = u->co;
-
-    if (kc_unlikely(kc__tools))
-        kc__tools_arrive(&co->tool);
-    kc__defer_run(co);
-    switch_for_good(co, u->back);
-}
-
-static void coro_unwind(kc_thread_t *t, kcoro_t *co)
-{
-    kcoro_t *me = t->current;
-    struct unwind u = { co, me };
-    const struct kc_frame *frame = co->sp;
-    char *low = kc__stack_low(co->stack);
-
-    if (kc_unlikely(kc__tools))
-        kc__tools_below(low, (size_t)((char *)co->sp - low));
-    co->sp = kc__switch_make((char *)co->sp - RED_ZONE, frame->fp_control, unwind_main, &u);
-    co->resumer = NULL; /* so that a cleanup that suspends is found */
-    kc_store_relaxed(&me->state, KC_CORO_CALLING);
-    switch_to(t, me, co);
-}
-
-/* Aborts if co may not be ended here and now. Returns its state. */
-static uint32_t check_end(const char *call, kc_thread_t *t, kcoro_t *co)
-{
-    uint32_t state = kc_load_acquire(&co->state); /* coro.4 */
-
-    kc__tsan_acquire(co);
-    if (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)
-        kc__usage(call, "a main coroutine lives as long as its thread " KC_RULE("C2"));
-    if (state == KCORO_CREATED || state == KCORO_FINISHED)
-        return state;
-    if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
-        kc__usage(call, "the coroutine belongs to a scheduler " KC_RULE("C10"));
-    if (kc_load_relaxed(&co->owner) != t->serial)
-        kc__usage(call, "a started coroutine belongs to another thread " KC_RULE("C6"));
-    if (state == KCORO_RUNNING)
-        kc__usage(call, "a coroutine cannot destroy itself " KC_RULE("C2"));
-    if (state == KC_CORO_CALLING)
-        kc__usage(call, "the coroutine is a resumer of the caller " KC_RULE("C6"));
-    return state;
-}
-
-/* Cleanups, then the stack. The control block stays. state is what check_end returned. */
-static void coro_end(kc_thread_t *t, kcoro_t *co, uint32_t state)
-{
-    /* AddressSanitizer's fake frames of a stack are freed by leaving it for good: so there is an
-     * occasion even without cleanups. */
-    if (state != KCORO_CREATED && state != KCORO_FINISHED &&
-        (co->cleanups || (kc__tools & KC_TOOL_ASAN)))
-        coro_unwind(t, co);
-
-    kc_stack_t stack = co->stack;
-    if (kc_unlikely(kc__tools) && state != KCORO_CREATED)
-        kc__tools_end(&co->tool, kc__stack_low(stack), kc__stack_size(stack));
-    bool keeps_mark = kc_unlikely(kc_load_relaxed(&co->refs) > 1) && state != KCORO_CREATED;
-    co->sp = (void *)(keeps_mark ? kc__stack_used(stack) : (size_t)0);
-    co->stack = 0;
-    kc_store_release(&co->state, KCORO_FINISHED); /* coro.3 */
-    kc__stack_put(&t->stacks, stack);
-}
-
-/* Any thread that frees a coroutine keeps its memory for itself, so it needs a place to keep it. */
-static kc_thread_t *thread_to_free_on(const char *call)
-{
-    kc_thread_t *t = kc__thread_make();
-
-    if (kc_unlikely(!t))
-        kc__die("%s: no memory for the thread's state", call);
-    return t;
-}
-
-kcoro_t *kcoro_retain(kcoro_t *co)
-{
-    uint32_t before = kc_add_relaxed(&live("kcoro_retain", co)->refs, 1);
-
-    if (kc_unlikely(before == 0 || before == UINT32_MAX))
-        kc__usage("kcoro_retain", "the count of references is out of range " KC_RULE("C6"));
-    return co;
-}
-
-/* Gives a reference up. The last one ends the coroutine, if it has not ended yet, and its block. */
-static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
-{
-    /* Who holds the only reference needs no locked operation to give it up. */
-    if (kc_load_acquire(&co->refs) != 1) {              /* coro.6 */
-        uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* coro.6 */
-        if (kc_unlikely(before == 0))
-            kc__usage(call, "released more often than retained " KC_RULE("C6"));
-        if (before > 1)
-            return;
-        kc_store_relaxed(&co->refs,
-                         1); /* nobody else has it: its cleanups may retain and release */
-    }
-    if (co->stack || (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT)) {
-        coro_end(t, co, check_end(call, t, co));
-        drop(call, t, co);
-        return;
-    }
-    kc__block_put(&t->blocks, &co->block);
-}
-
-static KC_NOINLINE void task_end_slow(kc_thread_t *t, kcoro_t *co)
-{
-    coro_end(t, co, KCORO_FINISHED);
-    drop("end of a task", t, co);
-}
-
-void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
-{
-    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* coro.6 */
-        !kc__stack_keep(&t->stacks, co->stack))
-        task_end_slow(t, co);
-    else
-        kc__block_put(&t->blocks, &co->block); /* nobody has it, so nobody looks at its end */
-}
-
 bool kc__coro_task_abandon(kcoro_t *co)
 {
     uint32_t seen = KCORO_PARKED;
 
     return kc_load_relaxed(&co->state) == KCORO_SUSPENDED ||
            kc_cas_acq_rel(&co->state, &seen, KC_CORO_CALLING); /* coro.1 */
-}
-
-bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp)
-{
-    /* Who holds a reference may ask how much of the stack was used, so it must come to its end. */
-    return kc_load_relaxed(&me->refs) == 1 && kc__switch_same_control(kc__switch_fp_control(), fp);
-}
-
-kcoro_t *kc__coro_successor(kc_thread_t *t, kcoro_t *me, struct kc_task *task)
-{
-    kc_block_t *block = kc__block_get(&t->blocks);
-    if (!block)
-        return NULL;
-    kcoro_t *co = kc_container_of(block, kcoro_t, block);
-    block_init(co, KC_CORO_TASK, KCORO_RUNNING, KC_CLAIM_OPEN);
-    co->stack = me->stack;
-    co->fn = NULL;
-    co->task = task;
-    co->id = number_of(task);
-    return co;
-}
-
-void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me)
-{
-    me->sp = NULL;
-    me->stack = 0;
-    kc_store_release(&me->state, KCORO_FINISHED); /* coro.3 */
-    drop("end of a task", t, me);
-}
-
-void kcoro_release(kcoro_t *co)
-{
-    if (co)
-        drop("kcoro_release", thread_to_free_on("kcoro_release"), live("kcoro_release", co));
-}
-
-void kcoro_destroy(kcoro_t *co)
-{
-    if (!co)
-        return;
-    live("kcoro_destroy", co);
-
-    kc_thread_t *t = thread_to_free_on("kcoro_destroy");
-    if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_DESTROYED))
-        kc__usage("kcoro_destroy", "destroyed twice " KC_RULE("C6"));
-    uint32_t state = check_end("kcoro_destroy", t, co);
-    kc_store_relaxed(&co->block.flags, kc_load_relaxed(&co->block.flags) | KC_CORO_DESTROYED);
-    if (co->stack)
-        coro_end(t, co, state);
-    drop("kcoro_destroy", t, co);
 }

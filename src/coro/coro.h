@@ -89,6 +89,18 @@ _Static_assert(sizeof(struct kcoro) <= KC_BLOCK_SIZE, "a coroutine fits a block"
 _Static_assert(offsetof(struct kcoro, tool) + sizeof(kc_tool_t) <= KC_CACHE_LINE,
                "one line is hot");
 
+/* coro.c: says in one line what is wrong with a pointer that is no coroutine, and aborts. */
+KC_COLD _Noreturn void kc__coro_not_live(const char *call, const kcoro_t *co);
+
+/* A pointer that the user gives: aborts if it is no coroutine. Casts const away: a control block is
+ * never in read-only memory. */
+KC_INLINE kcoro_t *kc__coro_live(const char *call, const kcoro_t *co)
+{
+    if (kc_unlikely(!co || kc_load_relaxed(&co->block.magic) != KC_CORO_MAGIC))
+        kc__coro_not_live(call, co);
+    return (kcoro_t *)(uintptr_t)co;
+}
+
 /* Fills a block as the root of a thread: RUNNING, no stack of its own. */
 void kc__coro_make_main(kc_thread_t *t, kc_block_t *block);
 
@@ -130,6 +142,16 @@ KC_INLINE _Noreturn void kc__coro_switch_last_fast(kc_thread_t *t, kcoro_t *to,
     t->current = to;
     t->left_from = NULL; /* it will not return, so nothing of it is predicted */
     kc__switch_last(to->sp, then, arg);
+}
+
+/* coro_end.c: on the next stack, when that of a coroutine is at rest: only now may it be seen as
+ * FINISHED. */
+void kc__coro_ended(void *co);
+
+/* me leaves for `to` and never comes back. */
+KC_INLINE _Noreturn void kc__coro_leave_for_good(kcoro_t *me, kcoro_t *to)
+{
+    kc__coro_switch_last(kc__thread(), me, to, kc__coro_ended, me);
 }
 
 /* me is a scheduler's coroutine whose body has returned. Another one could go on on its stack. fp:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * retire_model.c - src/coro/coro.c under the model checker: a coroutine ends on one thread, and
- * another recycles its stack and its control block.
+ * retire_model.c - src/coro/coro.c and coro_end.c under the model checker: a coroutine ends on one
+ * thread, and another recycles its stack and its control block.
  *
  * WHAT     Creating, starting, ending, destroying and releasing are the real code, linked as it is.
  *          A switch is a call: the coroutine's function runs on the stack of who resumes it, and
@@ -17,10 +17,10 @@
  *          task     a scheduler's: its stack is put back and its end published on the next stack
  *                   (reap in worker.c), while another thread unparks and releases it
  *
- * ORDER    coro.1 to coro.6. Here all is relaxed or plain.
+ * ORDER    coro.1 to coro.3, coro_end.1 to coro_end.3. Here all is relaxed or plain.
  *
- * CONTROLS Each of coro.3, coro.4 and coro.6 is weakened, coro.5 and coro.6 are taken apart into a
- *          look and a store, and the end is published from the coroutine's own stack; the models
+ * CONTROLS Each of coro_end.1 to coro_end.3 is weakened, coro.3 and coro_end.3 are taken apart into
+ *          a look and a store, and the end is published from the coroutine's own stack; the models
  *          must fail then. MODEL_TRACE=1 shows how.
  */
 #undef _FORTIFY_SOURCE /* its longjmp knows no stacks but the thread's */
@@ -438,31 +438,32 @@ TEST(the_end_of_a_task_leaves_its_block_to_who_holds_it)
     passes(&task, MODEL_UNBOUNDED);
 }
 
-TEST(control_coro_3_relaxed_hides_the_last_writes)
+TEST(control_coro_end_1_relaxed_hides_the_last_writes)
 {
-    needs(&end, "coro.3", MODEL_RELAXED, "data race: other writes");
+    needs(&end, "coro_end.1", MODEL_RELAXED, "data race: other writes");
 }
 
-TEST(control_coro_4_relaxed_misses_the_last_writes)
+TEST(control_coro_end_2_relaxed_misses_the_last_writes)
 {
-    needs(&end, "coro.4", MODEL_RELAXED, "data race: other writes");
+    needs(&end, "coro_end.2", MODEL_RELAXED, "data race: other writes");
 }
 
-TEST(control_coro_5_torn_starts_it_twice)
+TEST(control_coro_3_torn_starts_it_twice)
 {
-    needs(&start, "coro.5", MODEL_TORN, "data race: other writes frame, written by one");
+    needs(&start, "coro.3", MODEL_TORN, "data race: other writes frame, written by one");
 }
 
-TEST(control_coro_6_relaxed_recycles_the_block_under_another)
+TEST(control_coro_end_3_relaxed_recycles_the_block_under_another)
 {
-    needs(&share, "coro.6", MODEL_RELAXED, "belongs to another thread"); /* it misses the end */
-    needs(&task, "coro.6", MODEL_RELAXED, "data race");
+    needs(&share, "coro_end.3", MODEL_RELAXED,
+          "belongs to another thread"); /* it misses the end */
+    needs(&task, "coro_end.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_coro_6_torn_gives_the_block_back_never)
+TEST(control_coro_end_3_torn_gives_the_block_back_never)
 {
-    needs(&share, "coro.6", MODEL_TORN, "not true: s.bodies == 1");
-    needs(&task, "coro.6", MODEL_TORN, "not true: s.bodies == 1");
+    needs(&share, "coro_end.3", MODEL_TORN, "not true: s.bodies == 1");
+    needs(&task, "coro_end.3", MODEL_TORN, "not true: s.bodies == 1");
 }
 
 TEST(control_published_from_its_own_stack)
