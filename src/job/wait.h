@@ -21,6 +21,7 @@
 #define KC_JOB_WAIT_H
 
 #include "coro/switch.h"
+#include "sched/leave.h"
 #include "sched/worker.h"
 
 #include <errno.h>
