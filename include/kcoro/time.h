@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kcoro/time.h - time: nanoseconds on a monotonic clock.
- *
- * In src: sched/sched.c.
  */
 #ifndef KCORO_TIME_H
 #define KCORO_TIME_H

@@ -28,9 +28,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -421,6 +424,70 @@ void kc__os_back_off(uint32_t *looks)
     }
     look -= SPINS;
     kc__os_wait(&nobody_wakes, 0, kc__os_now() + (NAP << (look < DOUBLINGS ? look : DOUBLINGS)));
+}
+
+static int open_epoll(int event_fd, int timer_fd)
+{
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event e = { .events = EPOLLIN };
+
+    if (fd < 0)
+        return -errno;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, event_fd, &e) == 0 &&
+        epoll_ctl(fd, EPOLL_CTL_ADD, timer_fd, &e) == 0)
+        return fd;
+    int rc = -errno;
+    close(fd);
+    return rc;
+}
+
+int kc__os_loop_open(int *event_fd, int *timer_fd)
+{
+    *event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    int fd = *event_fd < 0 || *timer_fd < 0 ? -errno : open_epoll(*event_fd, *timer_fd);
+    if (fd < 0) {
+        if (*event_fd >= 0)
+            close(*event_fd);
+        if (*timer_fd >= 0)
+            close(*timer_fd);
+    }
+    return fd;
+}
+
+void kc__os_loop_close(int fd, int event_fd, int timer_fd)
+{
+    close(fd);
+    close(event_fd);
+    close(timer_fd);
+}
+
+void kc__os_event_signal(int event_fd)
+{
+    uint64_t one = 1;
+
+    if (write(event_fd, &one, sizeof one) < 0) {
+        /* Full: then it is readable already. */
+    }
+}
+
+void kc__os_event_clear(int event_fd)
+{
+    uint64_t count;
+
+    while (read(event_fd, &count, sizeof count) > 0)
+        ;
+}
+
+void kc__os_timer_set(int timer_fd, int64_t at)
+{
+    enum { SECOND = 1000000000 };
+    struct itimerspec set = { { 0, 0 }, { 0, 0 } };
+
+    at = at < 1 ? 1 : at; /* 0 would disarm it */
+    if (at != INT64_MAX)
+        set.it_value = (struct timespec){ (time_t)(at / SECOND), (long)(at % SECOND) };
+    timerfd_settime(timer_fd, TFD_TIMER_ABSTIME, &set, NULL);
 }
 
 int kc__os_cpus(void)

@@ -116,6 +116,17 @@ void kc__os_wake_all(const void *word);
  */
 KC_COLD void kc__os_back_off(uint32_t *looks);
 
+/* For the event loop of a host: a descriptor that is readable while the event is signalled, or when
+ * the time of the timer has come. All three, or a negative errno. */
+int kc__os_loop_open(int *event_fd, int *timer_fd);
+void kc__os_loop_close(int fd, int event_fd, int timer_fd);
+
+void kc__os_event_signal(int event_fd);
+void kc__os_event_clear(int event_fd);
+
+/* On kc__os_now's clock; INT64_MAX: never. */
+void kc__os_timer_set(int timer_fd, int64_t at);
+
 /* CPUs that this process may use, at least 1. */
 int kc__os_cpus(void);
 

@@ -35,6 +35,7 @@
 #include "job/cancel.h"
 #include "job/job.h"
 #include "sched/inbox.h"
+#include "sched/run.h"
 #include "sched/worker.h"
 
 enum { NEW, ARMING, SENT, ARMED, RINGING, OVER };

@@ -19,7 +19,7 @@
  *
  * ORDER    id      site           operation      pairs with  carries; what breaks if weaker
  *          wait.2  wake: word     store_release  wait.3,     the result, for a plain thread
- *                                                sched.7
+ *                                                run.3
  *          wait.3  wait: word     load_acquire   wait.2
  *          wait.4  hop: worker    store_release  cancel.1    the coroutine's fields, for a cancel
  *                                                            on the thread where it goes
@@ -40,6 +40,7 @@
 #include "job/job_timer.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
+#include "sched/run.h"
 #include "sched/worker.h"
 #include "signal/handler.h"
 

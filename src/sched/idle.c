@@ -8,7 +8,7 @@
  *
  * ORDER    id      site          operation      pairs with  carries; what breaks if weaker
  *          idle.5  wake: awake   store_release  idle.6,     (the work itself goes through the
- *                                               sched.5     queues)
+ *                                               run.1       queues)
  *          idle.6  sleep: awake  load_acquire   idle.5
  *          idle.7  closing       load_acquire   sched.1     what is in the inbox; a message would
  *                                                           be left behind
@@ -22,6 +22,7 @@
 #include "base/os.h"
 #include "sched/inbox.h"
 #include "sched/no_stack.h"
+#include "sched/run.h"
 #include "sched/sched.h"
 #include "sched/spread.h"
 #include "sched/worker.h"

@@ -15,6 +15,7 @@
 #include "sched/idle.h"
 #include "sched/queue.h"
 #include "sched/task.h"
+#include "sched/time.h"
 #include "sched/timer.h"
 
 #include <kcoro/sched.h>
@@ -94,7 +95,7 @@ struct kc_worker {
     KC_ATOMIC(uint64_t) turns;    /* A  coroutines that it has gone on with               */
     kc_queue_t ready;             /* O  coroutines that may run                           */
     uint32_t budget;              /* O  what may be done without waiting until others run */
-    uint64_t look_turn;           /* O  the turn that looks at the timers; see worker.c   */
+    uint64_t look_turn;           /* O  the turn that looks at the timers; see inbox.c    */
 
     uint64_t look_ticks;  /* O  ... but not before that, on the clock of kc__os_ticks      */
     kc_time_t look_due;   /* O  when the first timer is due, as last heard                 */
@@ -307,20 +308,6 @@ KC_INLINE kc_sched_t *kc__task_sched(kc_task_t *task)
 kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where);
 
 /* ---- sched.c ------------------------------------------------------------------------------- */
-
-/* The time on s's clock, from any thread; and so much later. */
-kc_time_t kc__sched_now(const kc_sched_t *s);
-kc_time_t kc__sched_after(const kc_sched_t *s, kc_time_t ns);
-
-/* The main thread, outside coroutines, waits until `at` or until *done is KC_DONE, and pumps
- * meanwhile. done may be NULL. False: the caller is somewhere else. */
-bool kc__sched_pump_until(kc_sched_t *s, kc_time_t at, const KC_ATOMIC(uint32_t) * done);
-
-/* The first timer may be another one: the descriptor's clock is set anew, if main does not pump. */
-void kc__sched_rearm(kc_sched_t *s);
-
-/* Makes main's file descriptor readable. */
-void kc__sched_signal_fd(kc_sched_t *s);
 
 /* A worker's thread runs, or could not be set up. */
 void kc__sched_arrive(kc_sched_t *s, bool ok);

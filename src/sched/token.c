@@ -31,7 +31,7 @@
  *          token.1  state changes   cas_acq_rel   token.1     start against cancel: exactly one;
  *                                                             what the runs did with arg, to who
  *                                                             disposes
- *          token.2  run_ended:      sub_acq_rel   sched.6     what the run wrote
+ *          token.2  run_ended:      sub_acq_rel   run.2       what the run wrote
  *                   interval_runs
  *          token.3  unref           sub_acq_rel   token.3     all uses before the free
  *          token.4  looks at state  load_acquire  token.1     that a cancel counts in `cancelling`;
@@ -45,6 +45,7 @@
 #include "coro/object.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
+#include "sched/run.h"
 #include "sched/sched.h"
 #include "sched/worker.h"
 

@@ -32,7 +32,7 @@
  *                                                                         the timed would be closed
  *                                                                         with a run in flight
  *          token_model.4  destroy: arrived  load_acquire   token_model.3  the same
- *          token_model.5  pump:             load_acquire   token.2        (sched.6) what the run
+ *          token_model.5  pump:             load_acquire   token.2        (run.2) what the run
  *                         interval_runs                                   wrote
  *          token_model.6  users             sub_acq_rel    token_model.6  the program's own: all
  *                                                                         have cancelled
