@@ -28,6 +28,7 @@
  */
 #include "base/os.h"
 #include "job/job.h"
+#include "top/json.h"
 #include "top/trace.h"
 
 #include <errno.h>
@@ -137,38 +138,6 @@ static void take_out(export_t *x, entry_t *e)
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* How many bytes of well-formed UTF-8 stand at s; 0: none. */
-static size_t utf8(const unsigned char *s)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-
-    if (s[0] > 0xf4 || (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
-
-/* The characters of a string, without the quotes. */
-static void put_text(FILE *out, const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-
-    for (size_t n; *s; s += n ? n : 1) {
-        n = utf8(s);
-        if (n == 0)
-            fputs("\\ufffd", out);
-        else if (*s == '"' || *s == '\\')
-            fprintf(out, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7f)
-            fprintf(out, "\\u%04x", *s);
-        else
-            fwrite(s, 1, n, out);
-    }
-}
-
 /* What all events have; the caller adds the rest and closes it. */
 static void begin(export_t *x, const char *ph, unsigned lane, int64_t at)
 {
@@ -182,7 +151,7 @@ static void put_name(export_t *x, const entry_t *e)
 {
     fputs(",\"name\":\"", x->out);
     if (e && e->name[0])
-        put_text(x->out, e->name);
+        kc__json_put_text(x->out, e->name);
     else if (e)
         fprintf(x->out, "%s %" PRIu64,
                 e->flags & KC_JOB_SCOPE     ? "scope"
@@ -559,7 +528,7 @@ static void put_metadata(export_t *x)
         "{\"ph\":\"M\",\"pid\":1,\"tid\":0,\"ts\":0,\"name\":\"process_name\",\"args\":{\"name\":"
         "\"kcoro ",
         x->out);
-    put_text(x->out, x->sched->name);
+    kc__json_put_text(x->out, x->sched->name);
     fputs("\"}}", x->out);
     for (unsigned i = 0; i < x->lanes; i++) {
         begin(x, "M", i, 0);

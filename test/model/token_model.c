@@ -49,6 +49,7 @@
 #include "base/os.h"
 #include "harness.h"
 #include "model_case.h"
+#include "sched/run.h"
 #include "sched/inbox.h"
 #include "sched/token.h"
 #include "sched/worker.h"
