@@ -11,6 +11,7 @@
 #include <kcoro/collect.h>
 #include <kcoro/coro.h>
 #include <kcoro/defer.h>
+#include <kcoro/deferred.h>
 #include <kcoro/gen.h>
 #include <kcoro/job.h>
 #include <kcoro/sched.h>
