@@ -23,7 +23,7 @@
  * Not measured: reading the clock, and threads: each of these belongs to one.
  */
 #include "sched/sched.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "sched/token.h"
 
 #include "peers/timers.h"

@@ -11,12 +11,12 @@
 #include "base/deque.h"
 #include "base/mpsc.h"
 #include "base/os.h"
-#include "base/trace.h"
+#include "base/recorder.h"
 #include "sched/idle.h"
 #include "sched/queue.h"
 #include "sched/task.h"
 #include "sched/time.h"
-#include "sched/timer.h"
+#include "sched/timers.h"
 
 #include <kcoro/sched.h>
 

@@ -2,7 +2,7 @@
 /*
  * trace.c - a trace: where events go while it is on, and how it starts and stops.
  *
- * WHAT     Threads record into their lanes (base/trace.h). Whoever fills one writes it to a file
+ * WHAT     Threads record into their lanes (base/recorder.h). Whoever fills one writes it to a file
  *          without a name, the spill, as one chunk. Stop takes the recorder away, empties the
  *          lanes, and makes the real file of all chunks, in order of time (export.c).
  *

@@ -11,7 +11,7 @@
  */
 #define _GNU_SOURCE
 #include "base/lock.h"
-#include "base/trace.h"
+#include "base/recorder.h"
 #include "chan_kit.h"
 #include "sync/wait_queue.h"
 

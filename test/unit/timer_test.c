@@ -2,7 +2,7 @@
 /*
  * timer_test.c - timers: exact order, whatever the clock does (S8, T6).
  */
-#include "sched/timer.h"
+#include "sched/timers.h"
 #include "harness.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.c - events of a trace on their way to the file: see trace.h.
+ * recorder.c - events of a trace on their way to the file: see recorder.h.
  */
-#include "base/trace.h"
+#include "base/recorder.h"
 
 #include "base/os.h"
 

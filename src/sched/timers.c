@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timer.c - a timing wheel with an ordered front.
+ * timers.c - a timing wheel with an ordered front.
  *
  * WHAT     Most timers are timeouts, cancelled long before they are due, so a timer is put into a
  *          slot unsorted and only the few that come next are sorted. Wheel: Varghese and Lauck,
@@ -50,7 +50,7 @@
  *          The front refilled as soon as it is empty: timeouts that are cancelled in order would
  *          all pass through it.
  */
-#include "sched/timer.h"
+#include "sched/timers.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trace.h - events of a trace on their way to the file: record only (top/trace.c makes the file).
+ * recorder.h - events of a trace on their way to the file: records only (top/trace.c makes that).
  *
  * WHAT     A recorder has lanes. A thread of the scheduler writes into a lane of its own, all other
  *          threads into one that they share. A full lane is handed to flush. What cannot be kept is
@@ -15,8 +15,8 @@
  *          who has seen the recorder before it was taken away finds that out under the lock.
  *          Recorders are never freed, but used again by the next trace of the same scheduler.
  */
-#ifndef KC_BASE_TRACE_H
-#define KC_BASE_TRACE_H
+#ifndef KC_BASE_RECORDER_H
+#define KC_BASE_RECORDER_H
 
 #include "base/lock.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * timer.h - timers: what is due, in exact order.
+ * timers.h - timers: what is due, in exact order.
  *
  * A data structure and nothing else: no clock, no lock, no memory of its own. It belongs to one
  * thread; times come from the caller. A timer that is zeroed is not pending.
  */
-#ifndef KC_SCHED_TIMER_H
-#define KC_SCHED_TIMER_H
+#ifndef KC_SCHED_TIMERS_H
+#define KC_SCHED_TIMERS_H
 
 #include "base/base.h"
 
@@ -24,7 +24,7 @@ struct kc_timer {
 };
 
 enum {
-    KC_TIMER_BITS = 6, /* digits of a time, see timer.c */
+    KC_TIMER_BITS = 6, /* digits of a time, see timers.c */
     KC_TIMER_SLOTS = 1 << KC_TIMER_BITS,
     KC_TIMER_LEVELS = (64 + KC_TIMER_BITS - 1) / KC_TIMER_BITS,
     KC_TIMER_LANES = 4, /* lists of a slot: their cache misses overlap */
@@ -69,7 +69,7 @@ kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now);
 /* When the earliest timer is due; KC_FOREVER: there is none. */
 kc_time_t kc__timers_next(const kc_timers_t *ts);
 
-/* Asserts the RULES of timer.c; takes time proportional to the number of timers. */
+/* Asserts the RULES of timers.c; takes time proportional to the number of timers. */
 void kc__timers_check(const kc_timers_t *ts);
 
 KC_INLINE bool kc__timer_is_pending(const kc_timer_t *t)
