@@ -39,8 +39,10 @@ GOOD = {
     "test/unit/gate.c": LICENCE + "TEST(gate_opens)\n{\n}\n",
     "docs/rules.md": '- <a id="C1"></a>**C1** A gate opens.\n',
     "test/RULES.md": "| C1 | opens | `gate_opens` |\n",
-    "docs/design/walks.md": "`look` and:\n\n1. `look` in `src/coro/gate.c`: as\n   it `look`s.\n"
-                            "2. `jump` in `src/coro/gate.S`: from `look` in `src/coro/gate.c`.\n",
+    "docs/design/walks.md": "# Walks\n\n`look` and:\n\n## A look\n\n### Down\n\n"
+                            "1. `look` in `src/coro/gate.c`: as\n   it `look`s.\n"
+                            "2. `jump` in `src/coro/gate.S`: from `look` in `src/coro/gate.c`.\n"
+                            "\n### Back\n\n1. `look` in `src/coro/gate.c`: ends.\n",
     "src/coro/gate.S": LICENCE + "jump:\n",
     "test/model/gate_model.c": LICENCE + "int gates; /* their circle, slowly */\n",
     "tools/run": f"#!/bin/sh\n# {SPDX}\n",
@@ -119,12 +121,18 @@ BAD = [  # file, what to put instead of what (None: at its end), what must be fo
     (TEST, None, "/* Row S4-12. */\n", "S4-12"),
     (LOW, None, "/* As the matrix says. */\n", '"the matrix" is not in the tree'),
     ("CHANGES.md", None, "Beyond the contract: more.\n", '"Beyond the contract" is not in the'),
-    (WALKS, "it `look`s", "it `peek`s", "3: peek is not defined in src/coro/gate.c"),
-    (WALKS, "`jump` in", "`look` in", "5: look is not defined in src/coro/gate.S"),
-    (WALKS, "from `look` in `src/coro/gate.c`", "from `look` in `src/gone.c`", "5: look is not"),
-    (WALKS, "`look` and", "`look` in\n`src/base/low.h`", "1: look is not defined in src/base"),
-    (WALKS, "`look` and", "`peek` and", "1: peek is not defined in src"),
+    (WALKS, "it `look`s", "it `peek`s", "9: peek is not defined in src/coro/gate.c"),
+    (WALKS, "`jump` in", "`look` in", "11: look is not defined in src/coro/gate.S"),
+    (WALKS, "from `look` in `src/coro/gate.c`", "from `look` in `src/gone.c`", "11: look is not"),
+    (WALKS, "`look` and", "`look` in\n`src/base/low.h`", "3: look is not defined in src/base"),
+    (WALKS, "`look` and", "`peek` and", "3: peek is not defined in src"),
     (WALKS, "1. `look` in", "1. It is `look` in", "a step begins with"),
+    (WALKS, "2. `jump` in `src/coro/gate.S`", "2. `kc__low` in `src/base/low.h`",
+     "11: a step begins"),
+    (WALKS, "2. `jump` in `src/coro/gate.S`", "2. `kc_look` in `src/base/low.c`: a.\n3. `look` in "
+     "`src/coro/gate.c`", "12: src/coro/gate.c is entered a second time in Down"),
+    (WALKS, "### Back", "### Away", "a step is under ### Down or"),
+    (WALKS, "### Back", "### Away", "5: a walk has ### Down and then ### Back"),
     (HEADER, "anywhere.", "anywhere.  Returns: 0: it goes\n * on. */", '"goes on": name what is'),
     (HEADER, "anywhere.", "anywhere.  Returns: so many.", '"so many": name what is meant'),
     (HEADER, "anywhere.", "anywhere.  Returns: 0; the second one 1.", '"the second one": name'),

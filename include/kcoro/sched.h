@@ -27,7 +27,7 @@
  * may make its own. The library installs no fork handlers; the kernel wipes a page in the child
  * (Linux 4.14 on).
  *
- * In src: sched/run.c, job/root.c, job/wait.c.
+ * In src: sched/run.c, job/root.c, job/sleep.c, job/wait.c.
  */
 #ifndef KCORO_SCHED_H
 #define KCORO_SCHED_H

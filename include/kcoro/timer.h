@@ -10,7 +10,7 @@
  * line, until a new one gets its memory: not before the timed task is over and the thread that saw
  * to that has made 30 more objects, or has ended; with KCORO_DEBUG=1 never.
  *
- * In src: sched/token.c, job/wait.c.
+ * In src: sched/token.c, job/sleep.c.
  */
 #ifndef KCORO_TIMER_H
 #define KCORO_TIMER_H
