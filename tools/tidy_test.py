@@ -144,6 +144,26 @@ BAD = [  # file, what to put instead of what (None: at its end), what must be fo
     (TEST, "gate_opens", "test_1", "test_1 is named by a number"),
     (TEST, None, "TEST(a_1)\n{\n}\nTEST(a_2)\n{\n}\n", "a_2 is named by a number"),
 ]
+SWITCH = "KC_INLINE int kc__wait_commit(int a)\n{\n    kc__coro_switch(a);\n}\n"
+MOVED = "uses w after kc__coro_switch, which may change the thread"
+BAD += [  # of what may switch
+    (GATE, None, SWITCH + "int wait(int a)\n{\n    return kc__wait_commit(a);\n}\n",
+     "gate.c:25: wait returns after a switch: it is not KC_AFTER_SWITCH"),
+    (GATE, None, SWITCH + "KC_INLINE int w(int a)\n{\n    return kc__wait_commit(a);\n}\n"
+     "int z(int a)\n{\n    return w(a);\n}\n", "gate.c:29: z returns after a switch"),
+    *[(GATE, None, "int kc__coro_switch(int a)\n{\n}\nint f(int a)\n{\n"
+       f"    kc_worker_t *w = x();\n{code}\n}}\n", found)
+      for code, found in (("    kc__coro_switch(a);\n    g(w);", "gate.c:27: f " + MOVED),
+                          ("    if (a) {\n        kc__coro_switch(a);\n    }\n    g(w);", MOVED),
+                          ("    while (a) {\n        g(w);\n        kc__coro_switch(a);\n    }",
+                           MOVED),
+                          ("    int b = kc__coro_switch(a);\n    return w->b;", MOVED),
+                          ("    kc__coro_switch(a);\n    w = x();\n    g(w);", ""),
+                          ("    if (a) {\n        kc__coro_switch(a);\n        return 0;\n    }\n"
+                           "    g(w);", ""),
+                          ("    if (a)\n        kc__coro_switch(a);\n    else\n        g(w);", ""),
+                          ("    if (a)\n        return kc__coro_switch(a);\n    g(w);", ""))],
+]
 LIBRARIES = [  # what a library defines, what must be found
     ("int kc_look, kc_see;", ""),
     ("int kc_look;", "kc_see is not exported"),

@@ -13,7 +13,7 @@
  *
  *          It must not wait for what cannot come. If all others of its scheduler wait for ever,
  *          nobody gives a stack back, and the task fails with -ENOMEM. With virtual time or a seed
- *          the scheduler sees that it is so (sched.c). Else nobody can know what threads outside,
+ *          the scheduler sees that it is so (run.c). Else nobody can know what threads outside,
  *          which may set an event or end a process's other mappings, are about to do: so it fails
  *          when for kc__no_stack_patience no coroutine of the scheduler has run, none was ready, no
  *          timer was set, no lease or promise was open, and its main thread has been in a call of

@@ -15,7 +15,7 @@
  *          start    two threads start one that is new: one of them becomes its owner
  *          share    one thread runs it to its end and releases it, another releases it as well
  *          task     a scheduler's: its stack is put back and its end published on the next stack
- *                   (reap in worker.c), while another thread unparks and releases it
+ *                   (reap in leave.c), while another thread unparks and releases it
  *
  * ORDER    coro.1 to coro.3, coro_end.1 to coro_end.3. Here all is relaxed or plain.
  *
