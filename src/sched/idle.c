@@ -208,6 +208,7 @@ void kc__worker_sleep(kc_worker_t *w, kc_time_t until)
     if (kc__spread_due(w) < until)
         until = kc__spread_due(w);
     bool searching = w->searching;
+    KC_CHECK(kc__worker_is_legal(w));
     w->searching = false;
     kc__idle_enter(&s->idle, w->works ? w->bit : KC_OUTSIDE_BIT, searching);
     bool left = has_anything_left(w);

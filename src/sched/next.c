@@ -109,6 +109,7 @@ kcoro_t *kc__next_slow(kc_worker_t *w, uint64_t every)
     kcoro_t *co;
 
     kc__worker_check_process(w);
+    KC_CHECK(kc__worker_is_legal(w));
     if (!kc__mpsc_is_empty(&w->inbox))
         kc__worker_take_inbox(w);
     if (!kc__mpsc_is_empty(&w->offers) && w->works)

@@ -13,6 +13,14 @@ typedef struct {
     size_t count;
 } kc_queue_t;
 
+/* Its three fields agree. The links between the first and the last are not followed. */
+KC_INLINE bool kc__queue_is_legal(const kc_queue_t *q)
+{
+    if (!q->head || !q->tail)
+        return !q->head && !q->tail && q->count == 0;
+    return q->count > 0 && !q->tail->next && (q->count == 1) == (q->head == q->tail);
+}
+
 KC_INLINE void kc__queue_push(kc_queue_t *q, kc_block_t *block)
 {
     block->link.next = NULL;

@@ -37,6 +37,7 @@ void kc__pump_begin(kc_sched_t *s)
 {
     uint32_t looks = 0;
 
+    KC_CHECK(kc__worker_is_legal(s->main));
     s->pumping = true;
     if (!s->virtual_time)
         s->main->look_turn = s->main->look_ticks = 0; /* what it has to look at may be another */
@@ -76,6 +77,7 @@ void kc__pump_end(kc_sched_t *s)
     if (s->main->works && !kc__mpsc_is_empty(&s->main->offers) && kc__spread_take(s->main))
         kc__sched_wake_any(s); /* others have time for it */
     kc__worker_stop_searching(s->main);
+    KC_CHECK(kc__worker_is_legal(s->main));
     s->pumping = false;
     kc_store_relaxed(&s->main->due, 0); /* what it does outside a pump nobody knows */
     if (s->main->works && s->workers > 0) {

@@ -36,7 +36,7 @@
  *
  * RULES    R1 due <= last in the front and nowhere else.  R2 base <= last, or the wheel is empty.
  *          R3 a parent comes before its children.  R4 each timer is in its place and counted.
- *          All by kc__timers_check.
+ *          All by kc__timers_check; what some loads tell, at each change by kc__timers_are_legal.
  *
  * PROGRESS add to the wheel, remove from it, next with a front: a few steps. Else O(log n)
  *          amortised: a single front_fill or pop may take long, after as many quick additions.
@@ -430,11 +430,12 @@ KC_INLINE void add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due, uint64_t seq)
     }
     if (key_of(due) > ts->last) {
         wheel_add(ts, t);
-        return;
+    } else {
+        front_add(ts, t);
+        if (kc_unlikely(ts->front_count > ts->front_limit))
+            front_shrink(ts);
     }
-    front_add(ts, t);
-    if (kc_unlikely(ts->front_count > ts->front_limit))
-        front_shrink(ts);
+    KC_CHECK(kc__timers_are_legal(ts) && kc__timer_is_in_place(ts, t));
 }
 
 void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
@@ -451,12 +452,14 @@ void kc__timers_add_again(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
     KC_ASSERT(kc__timer_is_pending(t));
+    KC_CHECK(kc__timer_is_in_place(ts, t));
     ts->count--;
     if (key_of(t->due) > ts->last)
         list_cut(t);
     else
         front_remove(ts, t);
     t->where = NULL;
+    KC_CHECK(kc__timers_are_legal(ts));
 }
 
 kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now)
@@ -475,6 +478,7 @@ kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now)
     front_remove(ts, t);
     ts->count--;
     t->where = NULL;
+    KC_CHECK(kc__timers_are_legal(ts));
     return t;
 }
 
@@ -490,6 +494,34 @@ kc_time_t kc__timers_next(const kc_timers_t *ts)
 }
 
 /* ---- the rules ----------------------------------------------------------------------------- */
+
+/* The root of the front is in its place, and before its first child. */
+static bool is_root(const kc_timers_t *ts, const kc_timer_t *t)
+{
+    return t->where == &ts->root && !t->next && key_of(t->due) <= ts->last && t->seq < ts->seq &&
+           (!t->child || (*t->child->where == t->child && is_before(t, t->child)));
+}
+
+bool kc__timers_are_legal(const kc_timers_t *ts)
+{
+    if (ts->front_count > ts->count || (ts->front_count == 0) != !ts->root) /* R4 */
+        return false;
+    if (ts->root && !is_root(ts, ts->root)) /* R1, R3, R4 */
+        return false;
+    return ts->count == ts->front_count || (ts->levels && ts->base <= ts->last); /* R2 */
+}
+
+bool kc__timer_is_in_place(const kc_timers_t *ts, const kc_timer_t *t)
+{
+    uint64_t key = key_of(t->due);
+
+    if (!t->where || *t->where != t || t->seq >= ts->seq) /* R4 */
+        return false;
+    if (key <= ts->last)
+        return ts->root && (t == ts->root || is_before(ts->root, t)); /* R1, R3 */
+    unsigned level = level_of(key, ts->base);
+    return ts->used[level] >> digit_of(key, level) & 1; /* R4 */
+}
 
 /* How many there are in a list of heaps below parent. */
 static size_t heap_check(const kc_timers_t *ts, const kc_timer_t *parent, const kc_timer_t *t)

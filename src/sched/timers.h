@@ -69,6 +69,12 @@ kc_timer_t *kc__timers_pop(kc_timers_t *ts, kc_time_t now);
 /* When the earliest timer is due; KC_FOREVER: there is none. */
 kc_time_t kc__timers_next(const kc_timers_t *ts);
 
+/* Debug builds, at each change: the RULES of timers.c, as far as some loads tell. */
+bool kc__timers_are_legal(const kc_timers_t *ts);
+
+/* t is pending in ts, as it looks. */
+bool kc__timer_is_in_place(const kc_timers_t *ts, const kc_timer_t *t);
+
 /* Asserts the RULES of timers.c; takes time proportional to the number of timers. */
 void kc__timers_check(const kc_timers_t *ts);
 

@@ -16,6 +16,14 @@
  * ORDER    id        site     operation     pairs with  carries; what breaks if weaker
  *          worker.1  closing  load_acquire  sched.1     what is in the inbox; a message would be
  *                                                       left behind
+ *
+ * RULES    R1 the queues agree with their counts; the first of each is what belongs there, and what
+ *             is ready does not run.
+ *          R2 main is main; who is alone works, is main, and there are no workers.
+ *          R3 the budget is never used up: who takes the last of it gets a new one at once.
+ *          R4 its timers are in order.
+ *          All by kc__worker_is_legal, where the thread looks around, sleeps, and begins and stops
+ *          to pump.
  */
 #include "sched/worker.h"
 
@@ -129,6 +137,44 @@ void *kc__worker_main(void *arg)
     t->worker = NULL;
     return NULL;
 }
+
+/* ---- the rules ------------------------------------------------------------------------------ */
+
+/* R1: q is empty, or the first in it is of this kind. */
+static bool has_first(const kc_queue_t *q, uint32_t magic)
+{
+    if (!kc__queue_is_legal(q))
+        return false;
+    return !q->head ||
+           kc_load_relaxed(&kc_container_of(q->head, kc_block_t, link)->magic) == magic;
+}
+
+/* R1: the first that is ready is a scheduler's, at rest. */
+static bool is_ready_at_rest(const kc_worker_t *w)
+{
+    if (!w->ready.head)
+        return true;
+    const kc_block_t *block = kc_container_of(w->ready.head, kc_block_t, link);
+    const kcoro_t *co = kc_container_of(block, kcoro_t, block);
+    uint32_t state = kc_load_relaxed(&co->state);
+    return (kc_load_relaxed(&block->flags) & KC_CORO_TASK) && state != KCORO_RUNNING &&
+           state != KCORO_FINISHED;
+}
+
+bool kc__worker_is_legal(const kc_worker_t *w)
+{
+    const kc_sched_t *s = w->sched;
+
+    return has_first(&w->ready, KC_CORO_MAGIC) && is_ready_at_rest(w) &&   /* R1 */
+           has_first(&w->unstarted, KC_TASK_MAGIC) &&                      /* R1 */
+           kc__queue_is_legal(&w->own_stack) &&                            /* R1 */
+           (w->index == KC_MAIN) == (w == s->main) &&                      /* R2 */
+           (!w->alone || (w->works && w == s->main && s->workers == 0)) && /* R2 */
+           w->budget >= 1 && w->budget <= KC_BUDGET &&                     /* R3 */
+           kc__timers_are_legal(&w->timers);                               /* R4 */
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
 
 /* What of a worker comes before the page that is wiped in a forked child, in whole pages. */
 static size_t kept_size(void)

@@ -35,6 +35,10 @@ KC_INLINE void kc__worker_begin_turn(kc_worker_t *w, kcoro_t *co)
         kc_store_relaxed(&w->turns, kc__worker_next_turn(w));
 }
 
+/* Debug builds: the RULES of worker.c, as far as some loads tell. On its own thread, between two
+ * turns. */
+bool kc__worker_is_legal(const kc_worker_t *w);
+
 kc_worker_t *kc__worker_new(kc_sched_t *s, int index, int bit);
 void kc__worker_free(kc_worker_t *w);
 

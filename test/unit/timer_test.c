@@ -508,3 +508,62 @@ TEST_ABORTS(removing_a_timer_that_is_not_pending_aborts, "kc__timer_is_pending(t
     kc__timers_init(&timers, 0);
     kc__timers_remove(&timers, &t);
 }
+
+/* Timers in the front and in the wheel. */
+static void fill(kc_timer_t *t, int n)
+{
+    memset(t, 0, (size_t)n * sizeof *t);
+    kc__timers_init(&timers, 0);
+    for (int i = 0; i < n; i++)
+        kc__timers_add(&timers, &t[i], HOUR + i);
+    pop_is(HOUR, &t[0]);
+    kc__timers_add(&timers, &t[0], 9 * HOUR);
+    CHECK_EQ(kc__timers_next(&timers), HOUR + 1); /* so the front is not empty */
+    CHECK(kc__timers_are_legal(&timers));
+    for (int i = 0; i < n; i++)
+        CHECK(kc__timer_is_in_place(&timers, &t[i]));
+}
+
+TEST(timers_in_a_wrong_state_are_found)
+{
+    static kc_timer_t t[500];
+    kc_timers_t saved;
+
+    fill(t, 500);
+    saved = timers;
+    timers.front_count = timers.count + 1; /* R4 */
+    CHECK(!kc__timers_are_legal(&timers));
+    timers = saved;
+    timers.root = NULL; /* R4 */
+    CHECK(!kc__timers_are_legal(&timers));
+    timers = saved;
+    timers.last = 0; /* R1: the front has what is later */
+    CHECK(!kc__timers_are_legal(&timers));
+    timers = saved;
+    timers.levels = 0; /* R4: there are some in the wheel */
+    CHECK(!kc__timers_are_legal(&timers));
+    timers = saved;
+    kc_time_t due = timers.root->due;
+    timers.root->due = HOUR + 400; /* R3: it is behind its child */
+    CHECK(!kc__timers_are_legal(&timers));
+    timers.root->due = due;
+    CHECK(kc__timers_are_legal(&timers));
+}
+
+TEST(a_timer_that_is_not_in_its_place_is_found)
+{
+    static kc_timer_t t[500];
+    kc_timer_t stranger = { .due = HOUR };
+
+    fill(t, 500);
+    CHECK(!kc__timer_is_in_place(&timers, &stranger)); /* R4: not pending */
+    kc_timer_t copy = t[1];
+    CHECK(!kc__timer_is_in_place(&timers, &copy)); /* R4: its place has another one */
+    kc_time_t due = t[0].due;
+    t[0].due = 99 * HOUR; /* R4: its slot is empty */
+    CHECK(!kc__timer_is_in_place(&timers, &t[0]));
+    t[0].due = 0; /* R3: before the first */
+    CHECK(!kc__timer_is_in_place(&timers, &t[0]));
+    t[0].due = due;
+    CHECK(kc__timer_is_in_place(&timers, &t[0]));
+}
