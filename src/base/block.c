@@ -466,7 +466,7 @@ static void look_again_later(int64_t now)
 
 int64_t kc__block_cool_at(void)
 {
-    return kc_likely(kc_load_relaxed(&crowded) == 0) ? INT64_MAX : kc_load_relaxed(&cool_at);
+    return kc_load_relaxed(&crowded) == 0 ? INT64_MAX : kc_load_relaxed(&cool_at);
 }
 
 bool kc__block_cool(kc_cool_t when)
@@ -475,7 +475,7 @@ bool kc__block_cool(kc_cool_t when)
     chunk_t *chunk = NULL;
     size_t n = 1;
 
-    if (kc_likely(kc_load_relaxed(&crowded) == 0))
+    if (kc_load_relaxed(&crowded) == 0)
         return false;
     int64_t now = kc__os_now();
     if (when != KC_COOL_NOW && now < kc_load_relaxed(&cool_at))

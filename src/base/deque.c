@@ -82,7 +82,7 @@ bool kc__deque_cool(kc_deque_t *d, size_t capacity)
 {
     kc_deque_array_t *array = kc_load_relaxed(&d->array), *kept = array;
 
-    if (kc_likely((size_t)array->mask < capacity) ||
+    if ((size_t)array->mask < capacity ||
         kc_load_acquire(&d->top) != kc_load_relaxed(&d->bottom)) /* deque.10 */
         return false;
     while ((size_t)kept->mask >= capacity && kept->older)

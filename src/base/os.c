@@ -68,7 +68,7 @@ KC_ATOMIC(int) kc__os_debug_mode = -1;
 
 static bool fault(const char *what)
 {
-    return kc_unlikely(kc__os_fault != NULL) && kc__os_fault(what);
+    return kc__os_fault != NULL && kc__os_fault(what);
 }
 
 void kc__die(const char *format, ...)

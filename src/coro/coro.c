@@ -92,14 +92,14 @@ KC_INLINE int switch_to(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
     /* Loading the control words holds later loads back; so the other stack is fetched before. */
     __builtin_prefetch(to->sp);
     set_current(t, me, to);
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         return switch_with_tools(t, me, to);
     return kc__switch(&me->sp, to->sp);
 }
 
 int kc__coro_switch(kc_thread_t *t, kcoro_t *me, kcoro_t *to)
 {
-    if (kc_likely(to != me))
+    if (to != me)
         return switch_to(t, me, to);
     kc_store_relaxed(&me->state, KCORO_RUNNING);
     return 0;
@@ -114,17 +114,17 @@ void kc__coro_switch_then(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)
                           void *arg)
 {
     set_current(t, me, to);
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         tools_leave(t, me, to, false);
     kc__switch_then(&me->sp, to->sp, then, arg);
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_arrive(&me->tool);
 }
 
 void kc__coro_switch_last(kc_thread_t *t, kcoro_t *me, kcoro_t *to, void (*then)(void *arg),
                           void *arg)
 {
-    if (kc_likely(!kc__tools))
+    if (!kc__tools)
         kc__coro_switch_last_fast(t, to, then, arg);
     set_current(t, me, to);
     t->left_from = NULL;
@@ -137,7 +137,7 @@ static void coro_main(void *arg)
 {
     kcoro_t *co = arg;
 
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_arrive(&co->tool);
     kc__coro_live("start of a coroutine", co);
     if (kc_load_relaxed(&co->block.flags) & KC_CORO_TASK)
@@ -214,17 +214,17 @@ KC_INLINE kcoro_t *coro_new(kc_thread_t *t, uint32_t flags, kcoro_fn_t fn, void 
 {
     kc_block_t *block = kc__block_get(&t->blocks);
 
-    if (kc_unlikely(!block)) {
+    if (!block) {
         t->no_stack = KC_NO_STACK_MEMORY;
         return create_failed(t, "no memory for a control block");
     }
     kcoro_t *co = kc_container_of(block, kcoro_t, block);
     if (stack_size == 0)
         stack_size = KC_STACK_DEFAULT;
-    if (kc_unlikely(kc__tools & (KC_TOOL_ASAN | KC_TOOL_TSAN)))
+    if (kc__tools & (KC_TOOL_ASAN | KC_TOOL_TSAN))
         stack_size = size_with_tools(co, stack_size);
     int rc = kc__stack_get(&t->stacks, stack_size, &co->stack);
-    if (kc_unlikely(rc < 0))
+    if (rc < 0)
         return no_stack(t, block, rc, stack_size);
 
     block_init(co, flags, KCORO_CREATED, 0);
@@ -238,13 +238,13 @@ kcoro_t *kcoro_create(kcoro_fn_t fn, void *arg, size_t stack_size)
 {
     kc_thread_t *t = kc__thread_make();
 
-    if (kc_unlikely(!t))
+    if (!t)
         return NULL;
-    if (kc_unlikely(!fn))
+    if (!fn)
         return create_failed(t, "the function is NULL");
     t->create_error = "";
     kcoro_t *co = coro_new(t, 0, fn, arg, stack_size, kc__switch_fp_control());
-    if (kc_likely(co != NULL))
+    if (co != NULL)
         co->id = kc__thread_new_id(t);
     return co;
 }
@@ -275,7 +275,7 @@ kcoro_t *kcoro_create_main(void)
 /* Builds the first frame. */
 KC_INLINE void coro_make_frame(kcoro_t *co)
 {
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_start(&co->tool, kc__stack_low(co->stack), kc__stack_size(co->stack));
     co->sp = kc__switch_make(kc__stack_top(co->stack), (uintptr_t)co->sp, coro_main, co);
 }
@@ -306,7 +306,7 @@ static KC_NOINLINE kcoro_t *task_slow(kc_thread_t *t, struct kc_task *task, size
     kcoro_t *co = coro_new(t, KC_CORO_TASK, NULL, task, stack_size, fp);
 
     kc__tsan_acquire(task);
-    if (kc_likely(co != NULL)) {
+    if (co != NULL) {
         co->id = number_of(task);
         kc_store_relaxed(&co->state, KCORO_READY);
         kc_store_relaxed(&co->claim, KC_CLAIM_OPEN);
@@ -321,7 +321,7 @@ kcoro_t *kc__coro_task(kc_thread_t *t, struct kc_task *task, size_t stack_size,
     kc_block_t *block;
     kc_stack_t stack;
 
-    if (kc_unlikely(kc__tools) || !kc__block_is_ready(&t->blocks) ||
+    if (kc__tools || !kc__block_is_ready(&t->blocks) ||
         !kc__stack_take(&t->stacks, stack_class, &stack))
         return task_slow(t, task, stack_size, fp);
     block = kc__block_get(&t->blocks);
@@ -378,12 +378,12 @@ static int prepare_run(kc_thread_t *t, kcoro_t *co)
  */
 KC_INLINE bool can_run_at_once(kc_thread_t *t, kcoro_t *co)
 {
-    if (kc_unlikely(!co))
+    if (!co)
         return false;
     uint32_t state = kc_load_acquire(&co->state); /* coro.2 */
-    return kc_likely((state == KCORO_SUSPENDED || state == KCORO_READY) &&
-                     kc_load_relaxed(&co->owner) == t->serial &&
-                     kc_load_relaxed(&co->block.magic) == KC_CORO_MAGIC);
+    return (state == KCORO_SUSPENDED || state == KCORO_READY) &&
+           kc_load_relaxed(&co->owner) == t->serial &&
+           kc_load_relaxed(&co->block.magic) == KC_CORO_MAGIC;
 }
 
 KC_INLINE int resume(kc_thread_t *t, kcoro_t *co)
@@ -430,7 +430,7 @@ void kcoro_yield(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to)) {
+    if (!to) {
         if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
             cannot_leave("kcoro_yield");
         kc__coro_hooks.yield(me);
@@ -470,9 +470,8 @@ int kcoro_yield_to(kcoro_t *target)
     kc_thread_t *t = kc__thread();
     kcoro_t *me = t->current;
 
-    return can_run_at_once(t, target) && kc_likely(me->resumer != NULL)
-               ? transfer(t, me, target)
-               : transfer_slow(t, me, target);
+    return can_run_at_once(t, target) && me->resumer != NULL ? transfer(t, me, target)
+                                                             : transfer_slow(t, me, target);
 }
 
 void kcoro_park(void)
@@ -481,7 +480,7 @@ void kcoro_park(void)
     kcoro_t *me = t->current;
     kcoro_t *to = me->resumer;
 
-    if (kc_unlikely(!to)) {
+    if (!to) {
         if (!(kc_load_relaxed(&me->block.flags) & KC_CORO_TASK))
             cannot_leave("kcoro_park");
         if (!kc__coro_hooks.parks(me))
@@ -495,7 +494,7 @@ void kcoro_park(void)
         kc__tsan_acquire(me);
         return;
     }
-    if (kc_likely(to != NULL))
+    if (to != NULL)
         switch_to(t, me, to);
     else
         kc__coro_hooks.parked(me);

@@ -44,7 +44,7 @@ static void unwind_main(void *arg)
     struct unwind *u = arg;
     kcoro_t *co = u->co;
 
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_arrive(&co->tool);
     kc__defer_run(co);
     kc__coro_leave_for_good(co, u->back);
@@ -57,7 +57,7 @@ static void coro_unwind(kc_thread_t *t, kcoro_t *co)
     const struct kc_frame *frame = co->sp;
     char *low = kc__stack_low(co->stack);
 
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_below(low, (size_t)((char *)co->sp - low));
     co->sp = kc__switch_make((char *)co->sp - RED_ZONE, frame->fp_control, unwind_main, &u);
     co->resumer = NULL; /* so that a cleanup that suspends is found */
@@ -96,9 +96,9 @@ static void coro_end(kc_thread_t *t, kcoro_t *co, uint32_t state)
         coro_unwind(t, co);
 
     kc_stack_t stack = co->stack;
-    if (kc_unlikely(kc__tools) && state != KCORO_CREATED)
+    if (kc__tools && state != KCORO_CREATED)
         kc__tools_end(&co->tool, kc__stack_low(stack), kc__stack_size(stack));
-    bool keeps_mark = kc_unlikely(kc_load_relaxed(&co->refs) > 1) && state != KCORO_CREATED;
+    bool keeps_mark = kc_load_relaxed(&co->refs) > 1 && state != KCORO_CREATED;
     co->sp = (void *)(keeps_mark ? kc__stack_used(stack) : (size_t)0);
     co->stack = 0;
     kc_store_release(&co->state, KCORO_FINISHED); /* coro_end.1 */
@@ -110,7 +110,7 @@ static kc_thread_t *thread_to_free_on(const char *call)
 {
     kc_thread_t *t = kc__thread_make();
 
-    if (kc_unlikely(!t))
+    if (!t)
         kc__die("%s: no memory for the thread's state", call);
     return t;
 }
@@ -119,7 +119,7 @@ kcoro_t *kcoro_retain(kcoro_t *co)
 {
     uint32_t before = kc_add_relaxed(&kc__coro_live("kcoro_retain", co)->refs, 1);
 
-    if (kc_unlikely(before == 0 || before == UINT32_MAX))
+    if (before == 0 || before == UINT32_MAX)
         kc__usage("kcoro_retain", "the count of references is out of range " KC_RULE("C6"));
     return co;
 }
@@ -130,7 +130,7 @@ static void drop(const char *call, kc_thread_t *t, kcoro_t *co)
     /* Who holds the only reference needs no locked operation to give it up. */
     if (kc_load_acquire(&co->refs) != 1) {              /* coro_end.3 */
         uint32_t before = kc_sub_acq_rel(&co->refs, 1); /* coro_end.3 */
-        if (kc_unlikely(before == 0))
+        if (before == 0)
             kc__usage(call, "released more often than retained " KC_RULE("C6"));
         if (before > 1)
             return;
@@ -153,7 +153,7 @@ static KC_NOINLINE void task_end_slow(kc_thread_t *t, kcoro_t *co)
 
 void kc__coro_task_end(kc_thread_t *t, kcoro_t *co)
 {
-    if (kc_unlikely(kc__tools) || kc_unlikely(kc_load_acquire(&co->refs) != 1) || /* coro_end.3 */
+    if (kc__tools || kc_load_acquire(&co->refs) != 1 || /* coro_end.3 */
         !kc__stack_keep(&t->stacks, co->stack))
         task_end_slow(t, co);
     else
@@ -182,7 +182,7 @@ void kcoro_destroy(kcoro_t *co)
     kc__coro_live("kcoro_destroy", co);
 
     kc_thread_t *t = thread_to_free_on("kcoro_destroy");
-    if (kc_unlikely(kc_load_relaxed(&co->block.flags) & KC_CORO_DESTROYED))
+    if (kc_load_relaxed(&co->block.flags) & KC_CORO_DESTROYED)
         kc__usage("kcoro_destroy", "destroyed twice " KC_RULE("C6"));
     uint32_t state = check_end("kcoro_destroy", t, co);
     kc_store_relaxed(&co->block.flags, kc_load_relaxed(&co->block.flags) | KC_CORO_DESTROYED);

@@ -38,7 +38,7 @@ void kcoro_set_name(kcoro_t *co, const char *name)
         memcpy(co->name, name, length);
     kc__tsan_show();
     co->name[length] = 0;
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_name(&co->tool, co->name);
 }
 

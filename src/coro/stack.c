@@ -349,7 +349,7 @@ static KC_NOINLINE void pile_give_back(kc_stack_cache_t *cache, uint8_t sc, uint
 
 int64_t kc__stack_cool_at(void)
 {
-    return kc_likely(kc_load_relaxed(&hot) == 0) ? INT64_MAX : kc_load_relaxed(&cool_at);
+    return kc_load_relaxed(&hot) == 0 ? INT64_MAX : kc_load_relaxed(&cool_at);
 }
 
 void kc__stack_want(int more)
@@ -384,9 +384,9 @@ bool kc__stack_cool(kc_cool_t when)
 {
     uint32_t pools_hot = kc_load_relaxed(&hot);
 
-    if (kc_unlikely(kc_load_relaxed(&wanted) > 0))
+    if (kc_load_relaxed(&wanted) > 0)
         kc__stack_cache_drain(&kc__thread()->stacks);
-    if (kc_likely(pools_hot == 0))
+    if (pools_hot == 0)
         return false;
     int64_t now = when == KC_COOL_NOW ? INT64_MAX : kc__os_now();
     if (now < kc_load_relaxed(&cool_at))
@@ -476,7 +476,7 @@ int kc__stack_get_other(kc_stack_cache_t *cache, size_t size, kc_stack_t *out)
 {
     int rc = get_new(cache, size, out);
 
-    return kc_unlikely(rc < 0) && reclaim(cache) ? get_new(cache, size, out) : rc;
+    return rc < 0 && reclaim(cache) ? get_new(cache, size, out) : rc;
 }
 
 const char *kc__stack_error(int rc, size_t size, kc_no_stack_t *no_stack)
@@ -498,7 +498,7 @@ void kc__stack_put(kc_stack_cache_t *cache, kc_stack_t stack)
     slab_t *slab = slab_of(stack);
     uint8_t sc = slab->all.size_class;
 
-    if (kc_likely(kc__stack_keep(cache, stack)))
+    if (kc__stack_keep(cache, stack))
         return;
     if (sc == KC_STACK_CLASSES) {
         slab_free(slab);

@@ -64,7 +64,7 @@ static void settle(void *arg)
 
 void kc__job_settle(kc_job_t *j, int rc)
 {
-    if (kc_likely(rc == 0) || (rc == -ECANCELED && (kc__job_word(j) & KC_WORD_CANCELLED)))
+    if (rc == 0 || (rc == -ECANCELED && (kc__job_word(j) & KC_WORD_CANCELLED)))
         return; /* in the second case, to be asked to end again changes nothing */
     uint64_t word = kc__job_lock(j);
     int reason = j->reason;
@@ -180,7 +180,7 @@ bool kc__job_has_succeeded(const kc_job_t *j)
 
 /* The body has failed, or has something to clean up: not in a forked child, where the end of a body
  * is found out only when it has left. */
-static KC_NOINLINE void end_body_with(kc_job_t *j, kcoro_t *co, int rc)
+static void end_body_with(kc_job_t *j, kcoro_t *co, int rc)
 {
     kc__sched_check_process(kc__job_sched(j));
     note_return(j, rc);
@@ -207,16 +207,16 @@ static KC_NOINLINE void check_held(const kc_job_t *j, const kcoro_t *co)
 KC_INLINE void end_body(kc_job_t *j, kcoro_t *co, int rc)
 {
     check_closed(j, co, 0);
-    if (kc_unlikely(rc != 0 || co->cleanups != NULL))
+    if (rc != 0 || co->cleanups != NULL)
         end_body_with(j, co, rc);
-    if (kc_unlikely(j->task.held > 0))
+    if (j->task.held > 0)
         check_held(j, co);
 }
 
 /* If others may hear of the end of j, that is for the thread's own stack. NULL: they do not. */
 static kcoro_t *next_if_heard(const kc_job_t *j)
 {
-    return kc_unlikely(kc__job_end_is_heard(j)) ? kc__thread()->main_co : NULL;
+    return kc__job_end_is_heard(j) ? kc__thread()->main_co : NULL;
 }
 
 /* ---- unwinding ------------------------------------------------------------------------------ */
@@ -268,7 +268,7 @@ int kc__job_cancelled_here(kcoro_t *co)
     (void)kc_load_acquire(&co->task->word); /* body.2 */
     kc__tsan_acquire(co->task);
     /* A coroutine inside the body (a generator) hears of it, and the body at its next call. */
-    if (kc_unlikely(kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_is_stopped(own) &&
+    if ((kc__job_flags(own) & KC_JOB_UNWIND) && kc__job_is_stopped(own) &&
         kc__thread()->current == co && !is_shielded(co))
         unwind(co);
     return -ECANCELED;
@@ -284,7 +284,7 @@ static kcoro_t *successor(kc_thread_t *t, kcoro_t *me, kc_job_t *next)
 
     if (!kc__body_can_inherit(next) || !kc__coro_may_hand_over(me, s->fp_control))
         return NULL;
-    if (kc_unlikely(kc__tools || kc__os_debug()))
+    if (kc__tools || kc__os_debug())
         return kc__coro_task(t, &next->task, s->stack_size, s->stack_class, s->fp_control);
     return kc__coro_successor(t, me, &next->task);
 }
@@ -310,7 +310,7 @@ static kcoro_t *begin_another(kc_thread_t *t, kcoro_t *me)
             return NULL;
         }
         task->co = co;
-        if (kc_likely(kc__body_begin(next)))
+        if (kc__body_begin(next))
             return co;
         task->co = NULL;
         drop_successor(t, me, co);
@@ -336,7 +336,7 @@ static kcoro_t *next_body(kcoro_t *me, kc_job_t *j, kcoro_t **to)
     if (!co)
         return NULL;
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
-    if (kc_unlikely(co->stack != me->stack))
+    if (co->stack != me->stack)
         return NULL;
     t->current = co;
     kc__worker_count(t->worker, KC_COUNT_REAPED);

@@ -107,7 +107,7 @@ static void take_timeout(kc_job_t *j, kc_job_ext_t *ext)
 }
 
 /* One that has more than a body, is not started any more, or is being looked at by others. */
-static KC_NOINLINE int start_slow(kc_task_t *task)
+static int start_slow(kc_task_t *task)
 {
     kc_job_t *j = kc__job_of(task);
     kc_thread_t *t = kc__thread();
@@ -117,12 +117,12 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     size_t size = ext && ext->stack ? ext->stack : s->stack_size;
     bool has_dispose = ext && ext->dispose, stopped = kc__job_is_stopped(j);
     kcoro_t *co = NULL;
-    if (kc_likely(!stopped || has_dispose))
+    if (!stopped || has_dispose)
         co = kc__coro_task(t, task, size, kc__stack_class(size), s->fp_control);
-    if (kc_unlikely(!co))
+    if (!co)
         return stopped ? end_unstarted(t, j) : note_no_stack(j);
     task->co = co;
-    if (kc_unlikely(stopped || !kc__body_begin(j))) {
+    if (stopped || !kc__body_begin(j)) {
         if (!has_dispose) {
             task->co = NULL;
             kc__coro_task_end(t, co);
@@ -133,7 +133,7 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     kc__worker_count(t->worker, KC_COUNT_SPAWNS);
     if (ext && ext->timeout)
         take_timeout(j, ext);
-    if (kc_unlikely(!kc__body_is_plain(j))) {
+    if (!kc__body_is_plain(j)) {
         bool anywhere = kc__job_flags(j) & KC_JOB_ANYWHERE;
         kc_store_relaxed(&co->block.flags, kc__body_flags(j, anywhere ? KC_WORKER : task->where));
         if (kc__job_flags(j) & KC_JOB_MIGRATE)
@@ -141,7 +141,7 @@ static KC_NOINLINE int start_slow(kc_task_t *task)
     }
     if (ext)
         memcpy(co->name, ext->name, sizeof co->name);
-    if (kc_unlikely(kc__tools))
+    if (kc__tools)
         kc__tools_name(&co->tool, co->name);
     return 0;
 }
@@ -153,14 +153,13 @@ int kc__body_start(kc_task_t *task)
     uint64_t seen = kc_load_acquire(&task->word); /* body_start.1 */
     kc_sched_t *s = t->worker->sched;
 
-    if (kc_unlikely(!kc__body_can_inherit(j) ||
-                    (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK))))
+    if (!kc__body_can_inherit(j) || (seen & (KC_WORD_STOP | KC_WORD_LOCK | KC_WORD_NO_STACK)))
         return start_slow(task);
     kcoro_t *co = kc__coro_task(t, task, s->stack_size, s->stack_class, s->fp_control);
-    if (kc_unlikely(!co))
+    if (!co)
         return note_no_stack(j);
     task->co = co; /* before BODY can be seen */
-    if (kc_unlikely(!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED))) {
+    if (!kc__word_try(task, seen, seen | KC_WORD_BODY | KC_WORD_STARTED)) {
         task->co = NULL;
         kc__coro_task_end(t, co);
         return start_slow(task);

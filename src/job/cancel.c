@@ -228,7 +228,7 @@ static bool begin_grace(kc_job_t *j, uint64_t was, int reason, kc_cancel_by_t by
                 !(kc__job_flags(j) & KC_JOB_FOREIGN); /* then the one above has a timer */
     bool fails = by == KC_BY_BODY && reason != -ECANCELED;
 
-    if (kc_likely(!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0))
+    if (!(kc__job_flags(j) & KC_JOB_GRACED) && kc__job_sched(j)->grace == 0)
         return true;
     if (told && !kc__job_ext_of(j))
         return true;
@@ -255,7 +255,7 @@ static void tell_cancel(kc_sched_t *s, kc_job_t *j, int reason, kc_cancel_by_t b
 }
 
 /* j was marked just now, and its grace is over at once. Returns what its children must hear of. */
-static KC_NOINLINE KC_COLD int mark_overdue(kc_job_t *j)
+static KC_COLD int mark_overdue(kc_job_t *j)
 {
     return kc__job_mark(j, 0, KC_BY_OWN_GRACE) & KC_MARKED_BELOW;
 }
@@ -285,8 +285,7 @@ int kc__job_mark(kc_job_t *j, int reason, kc_cancel_by_t by)
     return (added & KC_WORD_CANCELLED ? KC_MARKED_FIRST : 0) |
            (effect || late ? KC_MARKED_BELOW : 0) |
            (added & KC_WORD_FAILED ? KC_MARKED_FAILED : 0) |
-           (was & KC_WORD_CANCELLED ? KC_MARKED_LATE : 0) |
-           (kc_likely(in_time) ? 0 : mark_overdue(j));
+           (was & KC_WORD_CANCELLED ? KC_MARKED_LATE : 0) | (in_time ? 0 : mark_overdue(j));
 }
 
 /* Returns what is new, as kc__job_mark. */
@@ -351,7 +350,7 @@ bool kc_cancelled(void)
 {
     kc_job_t *j = kc__job_current();
 
-    if (kc_likely(!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP))) /* cancel.2 */
+    if (!j || !(kc_load_acquire(&j->task.word) & KC_WORD_STOP)) /* cancel.2 */
         return false;
     return hear_of_it(j);
 }

@@ -41,7 +41,7 @@ enum { AT_ONCE = 64 }; /* children that are told under one lock of their parent 
 static void flush_pending(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
-    bool more = ext && kc_unlikely(ext->max_running > 0);
+    bool more = ext && ext->max_running > 0;
 
     while (more) {
         kc_queue_t some = { NULL, NULL, 0 };

@@ -49,7 +49,7 @@ static KC_AFTER_SWITCH void hook_parked(kcoro_t *me)
     kc__worker_leave_parked(t, me);
     task->wait = NULL;
     kc_store_relaxed(&task->kind, KC_WAIT_NONE);
-    if (kc_unlikely(kc__job_is_stopped(kc__job_of(task))))
+    if (kc__job_is_stopped(kc__job_of(task)))
         kc__job_cancelled_here(me);
 }
 
@@ -99,7 +99,7 @@ static void task_message(kc_block_t *block)
 
     if (magic == KC_JOB_TIMER_MAGIC)
         kc__job_timer_message(block);
-    else if (kc_unlikely(magic == KC_WAKER_MAGIC))
+    else if (magic == KC_WAKER_MAGIC)
         kc__suspend_message(block);
     else
         kc__job_cancel_message(kc_container_of(block, kc_job_t, task.block));

@@ -82,7 +82,7 @@ static struct kc_job_signal *find(kc_job_t *j)
 {
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
-    if (kc_likely(!ext))
+    if (!ext)
         return NULL;
     kc__job_lock(j);
     struct kc_job_signal *js = ext->signal;

@@ -88,7 +88,7 @@ bool kc__join_has_failed(uint64_t word)
     return (word & KC_WORD_COUNT) == 0 && (!(word & KC_WORD_DONE) || (word & KC_WORD_DONE_FAILED));
 }
 
-KC_NOINLINE void kc__join_uncancellable(kc_job_t *j)
+void kc__join_uncancellable(kc_job_t *j)
 {
     kc_wait_t w;
 
@@ -99,7 +99,7 @@ KC_NOINLINE void kc__join_uncancellable(kc_job_t *j)
 
 /* The caller was cancelled. If j has failed, that may be why: then it gets the code. What is below
  * the caller is cancelled too, and is waited for (J6). word: of j. */
-static KC_NOINLINE int join_cancelled(kc_job_t *j, kcoro_t *co, uint64_t word)
+static int join_cancelled(kc_job_t *j, kcoro_t *co, uint64_t word)
 {
     if (kc__join_has_failed(word)) {
         kc__join_uncancellable(j);

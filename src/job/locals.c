@@ -60,7 +60,7 @@ int kc__locals_inherit(kc_job_t *child, kc_job_t *from)
     kcoro_t *co = kc__task_coroutine(kc__thread()->current);
     kc_local_t *list = from ? list_of_other(from) : co ? list_of(kc__job_own(co)) : NULL;
 
-    if (kc_likely(!list))
+    if (!list)
         return 0;
     kc_job_ext_t *ext = kc__job_ext(child);
     if (!ext) {

@@ -18,7 +18,7 @@ static bool is_pumped(const kc_worker_t *w)
 }
 
 /* In a coroutine inside a body, in a body that is unwound, or in a handler. */
-static KC_NOINLINE int yield_slow(kc_thread_t *t, const char *call)
+static int yield_slow(kc_thread_t *t, const char *call)
 {
     kcoro_t *co = kc__task_coroutine(t->current);
 
@@ -31,7 +31,7 @@ static KC_NOINLINE int yield_slow(kc_thread_t *t, const char *call)
 }
 
 /* One that is cancelled lets others run too. */
-static KC_NOINLINE int yield_cancelled(kc_thread_t *t, kcoro_t *co)
+static int yield_cancelled(kc_thread_t *t, kcoro_t *co)
 {
     kc__worker_yield(t, co);
     kc__tsan_acquire(co->task);

@@ -166,13 +166,13 @@ void kc__wait_wake_other(kc_wait_t *w)
     kc_worker_t *to = w->worker;
 
     if (w->co) {
-        if (kc_unlikely(kc_load_relaxed(&w->co->block.flags) & KC_CORO_MIGRATES))
+        if (kc_load_relaxed(&w->co->block.flags) & KC_CORO_MIGRATES)
             w->waker = kc__worker();
         kc__worker_send(to, &w->co->block);
         return;
     }
     kc__tsan_release(w);
-    if (kc_unlikely(w->kind == KC_WAIT_STANDIN)) {
+    if (w->kind == KC_WAIT_STANDIN) {
         kc__join_wake(w);
         return;
     }
@@ -184,7 +184,7 @@ void kc__wait_wake_other(kc_wait_t *w)
 
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
 {
-    bool plain = kc_likely(kc_load_relaxed(&t->current->block.flags) == KC_CORO_TASK);
+    bool plain = kc_load_relaxed(&t->current->block.flags) == KC_CORO_TASK;
 
     if (!co || !w->co || w->worker != t->worker || (!plain && kc__signal_is_in_handler()))
         kc__wait_wake(w);
@@ -207,7 +207,7 @@ void kc__wait_cancel(kc_task_t *task)
 
     if (kc_load_relaxed(&task->kind) == KC_WAIT_PARK)
         kc__coro_end_park(co);
-    else if (kc_unlikely(kc_load_relaxed(&task->kind) == KC_WAIT_SUSPEND))
+    else if (kc_load_relaxed(&task->kind) == KC_WAIT_SUSPEND)
         kc__suspend_cancel(task->wait);
     else if (kc_load_relaxed(&co->claim) == open &&
              kc_cas_acq_rel(&co->claim, &open, KC_CLAIM_CANCELLED)) /* wait.5 */
@@ -223,7 +223,7 @@ static void move_to(kc_job_t *j, kc_worker_t *to)
     kc_job_ext_t *ext = kc__job_ext_of(j);
 
     kc_store_release(&j->task.worker, to); /* wait.4 */
-    if (kc_likely(!ext))
+    if (!ext)
         return;
     if (ext->timeout)
         kc__job_timer_hop(ext->timeout);
@@ -258,7 +258,7 @@ int kc_hop(kc_affinity_t where)
     if (kc__job_is_stopped(j))
         return kc__job_cancelled_here(co);
     const kc_job_t *own = kc__job_own(co);
-    if (kc_unlikely(kc__job_flags(own) & KC_JOB_MIGRATE)) /* where it wants to be it stays */
+    if (kc__job_flags(own) & KC_JOB_MIGRATE) /* where it wants to be it stays */
         kc_store_relaxed(&co->block.flags, kc__body_flags(own, where));
     kc_worker_t *to = kc__sched_place(from->sched, where);
     if (!to)

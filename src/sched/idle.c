@@ -61,7 +61,7 @@ void kc__sched_wake_any(kc_sched_t *s)
 {
     uint64_t asleep = kc__idle_wakeable(&s->idle, s->members);
 
-    if (kc_likely(!asleep))
+    if (!asleep)
         return;
     int bit = kc__idle_pick(&s->idle, kc__spread_choose(s, asleep));
     if (bit < 0) /* the one that was chosen has got up meanwhile */

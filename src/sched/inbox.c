@@ -123,7 +123,7 @@ bool kc__worker_take_inbox(kc_worker_t *w)
         node = node->next;
         migrants |= take_block(w, block);
     }
-    if (kc_unlikely(migrants))
+    if (migrants)
         kc__spread_share(w); /* before the first of them computes */
     return any;
 }
@@ -156,7 +156,7 @@ static void plan_look(kc_worker_t *w, kc_time_t now, kc_time_t due)
 {
     kc_sched_t *s = w->sched;
 
-    if (kc_unlikely(w == s->main && s->deadline > 0 && s->deadline < due)) {
+    if (w == s->main && s->deadline > 0 && s->deadline < due) {
         due = s->deadline;
         now = kc_now();
     }

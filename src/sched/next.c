@@ -48,7 +48,7 @@ KC_INLINE kcoro_t *start_unstarted(kc_worker_t *w)
 
     if (!kc__worker_has_unstarted(w))
         return NULL;
-    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)) && !kc__worker_check_retry(w))
+    if (kc__worker_has_mode(w, KC_MODE_NO_STACK) && !kc__worker_check_retry(w))
         return start_any(w);
     while (!co && !w->wanted && !kc__worker_has_mode(w, KC_MODE_NO_STACK) &&
            (task = kc__next_pop_unstarted(w)) != NULL)
@@ -114,7 +114,7 @@ kcoro_t *kc__next_slow(kc_worker_t *w, uint64_t every)
         kc__worker_take_inbox(w);
     if (!kc__mpsc_is_empty(&w->offers) && w->works)
         kc__spread_take(w);
-    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ASKED)))
+    if (kc__worker_has_mode(w, KC_MODE_ASKED))
         kc__spread_share(w);
     if (own)
         kc__worker_read_put_off(w);
@@ -123,7 +123,7 @@ kcoro_t *kc__next_slow(kc_worker_t *w, uint64_t every)
     if (unstarted_first && w->works && !kc__worker_has_unstarted(w))
         kc__worker_take_injector(w);
     do {
-        if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_ORACLE))) {
+        if (kc__worker_has_mode(w, KC_MODE_ORACLE)) {
             if ((co = next_by_oracle(w)) || !own)
                 return co;
             continue;

@@ -56,7 +56,7 @@ bool kc__worker_is_awaiting_stack(const kc_worker_t *w)
 
 void kc__worker_retry(kc_worker_t *w)
 {
-    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_NO_STACK)))
+    if (kc__worker_has_mode(w, KC_MODE_NO_STACK))
         kc_and_relaxed(&w->mode, ~(uint32_t)KC_MODE_NO_STACK);
 }
 
@@ -180,8 +180,7 @@ bool kc__worker_take_without_stack(kc_worker_t *w)
 {
     kc_sched_t *s = w->sched;
 
-    if (kc_likely(kc_load_relaxed(&s->no_stack_count) == 0) || !w->works ||
-        !kc__worker_check_retry(w))
+    if (kc_load_relaxed(&s->no_stack_count) == 0 || !w->works || !kc__worker_check_retry(w))
         return false;
     pthread_mutex_lock(&s->no_stack_lock);
     kc_block_t *block = kc__queue_pop(&s->no_stack);

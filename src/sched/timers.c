@@ -432,7 +432,7 @@ KC_INLINE void add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due, uint64_t seq)
         wheel_add(ts, t);
     } else {
         front_add(ts, t);
-        if (kc_unlikely(ts->front_count > ts->front_limit))
+        if (ts->front_count > ts->front_limit)
             front_shrink(ts);
     }
     KC_CHECK(kc__timers_are_legal(ts) && kc__timer_is_in_place(ts, t));

@@ -47,7 +47,7 @@ bool kc__worker_is_stopped(kc_worker_t *w)
 
 uint64_t kc__worker_random(kc_worker_t *w)
 {
-    if (kc_likely(!kc__worker_has_mode(w, KC_MODE_ORACLE))) {
+    if (!kc__worker_has_mode(w, KC_MODE_ORACLE)) {
         w->random = w->random * 6364136223846793005u + 1442695040888963407u;
         return w->random >> 32;
     }
