@@ -72,7 +72,7 @@ KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
 {
     kc_mpsc_node_t *node = cache->out;
 
-    if (kc_unlikely(!node))
+    if (!node)
         return kc__block_refill(cache);
     cache->out = node->next;
     __builtin_prefetch(node->next, 1);
@@ -82,7 +82,7 @@ KC_INLINE kc_block_t *kc__block_get(kc_block_cache_t *cache)
 /* The next one can be had at once. */
 KC_INLINE bool kc__block_is_ready(const kc_block_cache_t *cache)
 {
-    return kc_likely(cache->out != NULL);
+    return cache->out != NULL;
 }
 
 /* Marks the block free and keeps it for later. With KCORO_DEBUG=1 it is never handed out again, so
@@ -92,7 +92,7 @@ KC_INLINE void kc__block_put(kc_block_cache_t *cache, kc_block_t *block)
     uint32_t n = cache->in_count;
 
     kc_store_relaxed(&block->magic, KC_BLOCK_FREE);
-    if (kc_unlikely(n == 0 || n >= KC_BLOCK_BATCH - 1 || kc_load_relaxed(&kc__os_debug_mode))) {
+    if (n == 0 || n >= KC_BLOCK_BATCH - 1 || kc_load_relaxed(&kc__os_debug_mode)) {
         kc__block_put_slow(cache, block);
         return;
     }

@@ -107,7 +107,7 @@ KC_INLINE int kc__deque_push(kc_deque_t *d, void *item)
     kc_deque_array_t *array = kc_load_relaxed(&d->array);
 
     KC_CHECK(item);
-    if (kc_unlikely(b - d->old_top > array->mask)) {
+    if (b - d->old_top > array->mask) {
         d->old_top = kc_load_acquire(&d->top); /* deque.1 */
         if (b - d->old_top > array->mask) {
             int rc = kc__deque_grow(d, d->old_top, b);
@@ -144,7 +144,7 @@ KC_INLINE void *kc__deque_pop(kc_deque_t *d)
     kc_fence_seq_cst();              /* deque.5 */
     t = kc_load_relaxed(&d->top);
     void *item = t <= b ? kc_load_relaxed(&array->slot[b & array->mask]) : NULL;
-    if (kc_likely(t < b))
+    if (t < b)
         return item;
     if (t == b && !kc_cas_relaxed(&d->top, &t, t + 1))
         item = NULL; /* the last one, and a thief was faster */

@@ -43,8 +43,8 @@ KC_INLINE void kc__lock(kc_lock_t *l)
 {
     uint32_t seen = 0;
 
-    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &seen, 1))) /* lock.1 */
-        while (kc_xchg_acquire(&l->word, 2) != 0)         /* lock.2 */
+    if (!kc_cas_acq_rel(&l->word, &seen, 1))      /* lock.1 */
+        while (kc_xchg_acquire(&l->word, 2) != 0) /* lock.2 */
             kc__os_wait(&l->word, 2, INT64_MAX);
     kc__tsan_acquire(l);
 }
@@ -52,7 +52,7 @@ KC_INLINE void kc__lock(kc_lock_t *l)
 KC_INLINE void kc__unlock(kc_lock_t *l)
 {
     kc__tsan_release(l);
-    if (kc_likely(kc_sub_acq_rel(&l->word, 1) == 1)) /* lock.3 */
+    if (kc_sub_acq_rel(&l->word, 1) == 1) /* lock.3 */
         return;
     kc_store_release(&l->word, 0); /* lock.4 */
     kc__os_wake(&l->word);
@@ -66,7 +66,7 @@ KC_INLINE void kc__spin_lock(kc_spin_t *l)
 {
     uint32_t free = 0;
 
-    if (kc_unlikely(!kc_cas_acq_rel(&l->word, &free, 1))) { /* lock.5 */
+    if (!kc_cas_acq_rel(&l->word, &free, 1)) { /* lock.5 */
         uint32_t looks = 0;
         do {
             while (kc_load_relaxed(&l->word))

@@ -60,7 +60,7 @@ bool kc__os_find_debug(void);
 /* True if the environment variable KCORO_DEBUG is set and not "0". Looked up once. */
 KC_INLINE bool kc__os_debug(void)
 {
-    return kc_likely(kc_load_relaxed(&kc__os_debug_mode) == 0) ? false : kc__os_find_debug();
+    return kc_load_relaxed(&kc__os_debug_mode) == 0 ? false : kc__os_find_debug();
 }
 
 /* What an errno value means, in words: a string of the C library's, or in the buffer. */

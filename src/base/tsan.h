@@ -85,7 +85,7 @@ KC_COLD void kc__tsan_tell_show(void);
 /* The program is watched, and the library does not tell by itself. */
 KC_INLINE bool kc__tsan(void)
 {
-    return kc_unlikely(kc__tsan_acquire_at != NULL);
+    return kc__tsan_acquire_at != NULL;
 }
 
 /* All that was done before a release at this address comes before what follows. */

@@ -96,7 +96,7 @@ KC_COLD _Noreturn void kc__coro_not_live(const char *call, const kcoro_t *co);
  * never in read-only memory. */
 KC_INLINE kcoro_t *kc__coro_live(const char *call, const kcoro_t *co)
 {
-    if (kc_unlikely(!co || kc_load_relaxed(&co->block.magic) != KC_CORO_MAGIC))
+    if (!co || kc_load_relaxed(&co->block.magic) != KC_CORO_MAGIC)
         kc__coro_not_live(call, co);
     return (kcoro_t *)(uintptr_t)co;
 }

@@ -29,7 +29,7 @@ _Noreturn KC_COLD void kc__object_not_live(const char *call, const char *kind, c
 /* The handle is one of this kind, and in use. */
 KC_INLINE bool kc__object_is(const void *handle, uint32_t magic)
 {
-    return kc_likely(handle && kc_load_relaxed(&((const kc_block_t *)handle)->magic) == magic);
+    return handle && kc_load_relaxed(&((const kc_block_t *)handle)->magic) == magic;
 }
 
 #ifdef KC_MODEL /* test/model has memory of its own */

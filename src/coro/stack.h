@@ -69,7 +69,7 @@ KC_COLD bool kc__stack_can_fit_alone(size_t size);
 /* False: the address space has no room for so large a stack, whatever is given back. */
 KC_INLINE bool kc__stack_can_fit(size_t size)
 {
-    return kc_likely(size <= KC_STACK_LARGEST) || kc__stack_can_fit_alone(size);
+    return size <= KC_STACK_LARGEST || kc__stack_can_fit_alone(size);
 }
 
 #ifdef KC_MODEL /* test/model has its own, which keep books */
@@ -80,11 +80,11 @@ int kc__stack_get(kc_stack_cache_t *cache, size_t size, kc_stack_t *out);
 /* One of class sc, of those that the thread has. False: it has none. */
 KC_INLINE bool kc__stack_take(kc_stack_cache_t *cache, unsigned sc, kc_stack_t *out)
 {
-    if (kc_unlikely(sc >= KC_STACK_CLASSES))
+    if (sc >= KC_STACK_CLASSES)
         return false;
     kc_stack_pile_t *pile = &cache->pile[sc];
     uint32_t count = pile->count;
-    if (kc_unlikely(count == 0))
+    if (count == 0)
         return false;
     pile->count = count - 1;
     *out = pile->stack[count - 1];
@@ -117,11 +117,11 @@ KC_INLINE bool kc__stack_keep(kc_stack_cache_t *cache, kc_stack_t stack)
 {
     unsigned sc = kc__stack_slab(stack)->size_class;
 
-    if (kc_unlikely(sc > KC_STACK_SMALL || kc_load_relaxed(&kc__os_debug_mode) != 0))
+    if (sc > KC_STACK_SMALL || kc_load_relaxed(&kc__os_debug_mode) != 0)
         return false;
     kc_stack_pile_t *pile = &cache->pile[sc];
     uint32_t count = pile->count;
-    if (kc_unlikely(count >= KC_STACK_CACHE - 1))
+    if (count >= KC_STACK_CACHE - 1)
         return false;
     pile->count = count + 1;
     pile->stack[count] = stack;

@@ -80,7 +80,7 @@ KC_INLINE kc_thread_t *kc__thread_make(void)
 {
     kc_thread_t *t = kc__thread();
 
-    return kc_likely(t->serial != 0) ? t : kc__thread_new();
+    return t->serial != 0 ? t : kc__thread_new();
 }
 
 /* Gives the thread more numbers. */
@@ -89,7 +89,7 @@ KC_COLD void kc__thread_more_ids(kc_thread_t *t);
 /* A number that no other job or coroutine has, but for a job's own coroutine. */
 KC_INLINE uint64_t kc__thread_new_id(kc_thread_t *t)
 {
-    if (kc_unlikely(t->next_id == t->end_id))
+    if (t->next_id == t->end_id)
         kc__thread_more_ids(t);
     return t->next_id++;
 }

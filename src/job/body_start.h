@@ -23,7 +23,7 @@ KC_INLINE bool kc__body_begin(kc_job_t *j)
     uint64_t seen = kc__word_seen(&j->task); /* who has locked it may be about to stop it */
 
     do {
-        if (kc_likely(!(seen & (KC_WORD_STOP | KC_WORD_NO_STACK))))
+        if (!(seen & (KC_WORD_STOP | KC_WORD_NO_STACK)))
             continue;
         if (seen & KC_WORD_STOP)
             return false;

@@ -97,7 +97,7 @@ _Static_assert(sizeof(struct kc_signal) <= KC_BLOCK_SIZE, "a signal is a control
 /* Aborts unless s is a signal. Casts const away: none is in read-only memory. */
 KC_INLINE kc_signal_t *kc__signal_live(const char *call, const kc_signal_t *s)
 {
-    if (kc_unlikely(!kc__object_is(s, KC_SIGNAL_MAGIC)))
+    if (!kc__object_is(s, KC_SIGNAL_MAGIC))
         kc__object_not_live(call, "signal", "G4", s);
     return (kc_signal_t *)s;
 }
