@@ -25,7 +25,7 @@
  * -EINVAL from every call that returns an int, else bad use.
  *
  * In src: job/launch.c, job/scope.c, job/join.c, job/join_any.c, job/cancel.c, job/shield.c,
- * job/job_info.c, job/body.c, job/failure.c, job/locals.c, job/suspend.c, job/job_signal.c.
+ * job/job.c, job/body.c, job/failure.c, job/locals.c, job/suspend.c, job/job_signal.c.
  * Jobs that hand over a value are in kcoro/deferred.h, which this header includes.
  */
 #ifndef KCORO_JOB_H

@@ -64,7 +64,7 @@ KC_INLINE unsigned kc__stack_class(size_t size)
     return 63 - (unsigned)__builtin_clzll(last >> (KC_STACK_SHIFT - 1) | 1);
 }
 
-KC_COLD bool kc__stack_can_fit_alone(size_t size);
+bool kc__stack_can_fit_alone(size_t size);
 
 /* False: the address space has no room for so large a stack, whatever is given back. */
 KC_INLINE bool kc__stack_can_fit(size_t size)

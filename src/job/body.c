@@ -26,6 +26,7 @@
 #include "job/body_start.h"
 #include "job/cancel.h"
 #include "job/describe.h"
+#include "job/end.h"
 #include "job/held.h"
 #include "job/job.h"
 #include "job/scope.h"

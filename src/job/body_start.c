@@ -15,6 +15,7 @@
 #include "base/os.h"
 #include "job/body.h"
 #include "job/cancel.h"
+#include "job/end.h"
 #include "job/job.h"
 #include "job/job_timer.h"
 #include "job/shield.h"

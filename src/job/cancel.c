@@ -28,6 +28,8 @@
 
 #include "job/body.h"
 #include "job/cancel_walk.h"
+#include "job/end.h"
+#include "job/external.h"
 #include "job/failure.h"
 #include "job/grace.h"
 #include "job/job.h"

@@ -74,16 +74,4 @@ void kc__job_cancel_message(kc_job_t *j);
  * those who hear of that may be the user's code. */
 void kc__job_count_down_there(kc_job_t *j);
 
-/* The caller, j's body, waits until it alone is left in the count. */
-void kc__job_drain_children(kc_job_t *j);
-
-/* The same, but once: false: it is; true: it was, and may have got others since. */
-bool kc__job_drain_once(kc_job_t *j);
-
-KC_INLINE void kc__job_drain(kc_job_t *j)
-{
-    if ((kc__word_seen(&j->task) & KC_WORD_COUNT) != 1 || kc__tsan())
-        kc__job_drain_children(j);
-}
-
 #endif

@@ -26,6 +26,7 @@
 #include "job/cancel_walk.h"
 
 #include "job/cancel.h"
+#include "job/end.h"
 #include "job/held.h"
 #include "job/job.h"
 #include "job/max_running.h"
@@ -214,7 +215,8 @@ void kc__job_walk(kc_job_t *top)
             fetch_ahead(child);
             kc__job_ref(child);
         }
-        kc__job_unlock_to(at, (gone.count ? word | KC_WORD_UNDONE : word) - gone.count);
+        kc__job_unlock_to(
+            at, kc__word_count_down(gone.count ? word | KC_WORD_UNDONE : word, gone.count, 0));
         reap(&gone);
         if (done)
             kc__job_unref(done);

@@ -58,6 +58,7 @@
 #include "job/body.h"
 #include "job/cancel.h"
 #include "job/describe.h"
+#include "job/end.h"
 #include "sched/worker.h"
 
 #include <errno.h>

@@ -20,6 +20,7 @@
 #include "job/grace.h"
 
 #include "job/cancel.h"
+#include "job/end.h"
 #include "job/job.h"
 #include "job/root.h"
 #include "job/job_timer.h"

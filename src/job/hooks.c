@@ -10,6 +10,7 @@
 #include "job/cancel.h"
 #include "job/cycle.h"
 #include "job/deadlock.h"
+#include "job/end.h"
 #include "job/grace.h"
 #include "job/job.h"
 #include "job/job_timer.h"

@@ -177,41 +177,6 @@ KC_INLINE kc_job_t *kc__job_live(const char *call, const void *handle)
     return (kc_job_t *)(uintptr_t)j;
 }
 
-/* A job with so many references, not in the tree yet, by thread t. NULL: no memory. */
-KC_INLINE kc_job_t *kc__job_make(kc_thread_t *t, kc_sched_t *s, uint32_t flags, kc_fn_t fn,
-                                 void *arg, uint32_t refs)
-{
-    kc_block_t *block = kc__block_get(&t->jobs);
-
-    if (kc_unlikely(!block))
-        return NULL;
-    kc_job_t *j = kc_container_of(block, kc_job_t, task.block);
-    kc_store_relaxed(kc__block_number(block), kc__thread_new_id(t));
-    kc_store_relaxed(&j->task.block.flags, flags);
-    kc_store_relaxed(&j->task.word, 1);
-    kc_store_relaxed(&j->task.worker, s->main);
-    j->task.co = NULL;
-    j->task.fn = fn;
-    j->task.arg = arg;
-    j->task.where = KC_WORKER;
-    kc_store_relaxed(&j->task.kind, KC_WAIT_NONE);
-    j->task.held = 0;
-    j->task.depth = 0;
-    j->reason = 0;
-    j->code = 0;
-    kc_store_relaxed(&j->refs, refs);
-    j->shields = 0;
-    j->parent = NULL;
-    j->children = NULL;
-    kc_store_relaxed(&j->ext, NULL);
-    j->waiters = NULL;
-    kc_store_relaxed(&j->task.block.magic, KC_TASK_MAGIC);
-    return j;
-}
-
-/* The same on any thread. ext: it needs one. */
-kc_job_t *kc__job_new(kc_sched_t *s, uint32_t flags, bool ext);
-
 /* Frees one that never was in the tree. */
 void kc__job_free(kc_job_t *j);
 
@@ -241,27 +206,11 @@ KC_INLINE uint64_t kc__job_change(kc_job_t *j, uint64_t set, uint64_t clear)
 }
 
 /* Writes into the trace that j was created, or is there. Its parent is there. */
-KC_COLD void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind);
+void kc__job_record(kc_sched_t *s, kc_job_t *j, int64_t at, kc_event_kind_t kind);
 
-/* Makes j a child. -ECANCELED, -ESHUTDOWN: the parent takes none any more. */
+/* Makes j a child of parent, in the same scheduler. -ECANCELED, -ESHUTDOWN: that takes no more. A
+ * scope is taken always, by the body that opens it: it is born cancelled if its parent is. */
 int kc__job_attach(kc_job_t *parent, kc_job_t *j);
-
-/* The same for a scope, which is born cancelled if its parent is. */
-void kc__job_attach_scope(kc_job_t *parent, kc_job_t *j);
-
-/* It is in the tree: for metrics and traces. at: when it was about to be, from kc__trace_time. */
-KC_INLINE void kc__job_created(kc_sched_t *s, kc_job_t *j, int64_t at)
-{
-    kc__count(s, KC_COUNT_CREATED);
-    if (kc_unlikely(kc_load_relaxed(&s->recorder) != NULL))
-        kc__job_record(s, j, at, KC_EVENT_CREATE);
-}
-
-/* One more in the count, if it is not terminal. */
-bool kc__job_count_up(kc_job_t *j);
-
-/* One less in the count; ends the job if it was the last. clear: bits of the word to clear. */
-void kc__job_count_down(kc_job_t *j, uint64_t clear);
 
 void kc__job_ref(kc_job_t *j);
 void kc__job_unref(kc_job_t *j);
@@ -282,22 +231,6 @@ KC_INLINE int kc__job_result(const kc_job_t *j)
     return 0;
 }
 
-/* j has ended: what was done in it and below comes before what follows the end of its parent. */
-KC_INLINE void kc__job_hand_on(const kc_job_t *j, const kc_job_t *parent)
-{
-    if (kc__tsan()) {
-        kc__tsan_acquire(j);
-        kc__tsan_release(parent);
-    }
-}
-
-/* Gives up the last one in the count, and ends the job. False: it is not the last. */
-bool kc__job_count_down_last(kc_job_t *j, uint64_t clear);
-
-/* One less in the count, which is no root's. False: it was the last, and is a message now, which
- * the caller must send. */
-bool kc__job_count_down_not_last(kc_job_t *j);
-
 /* Of a parent with an extension: as kc__job_admit. */
 bool kc__job_admit_in(kc_job_t *parent, kc_job_ext_t *ext, kc_job_t *j);
 
@@ -308,43 +241,5 @@ KC_INLINE bool kc__job_admit(kc_job_t *j)
 
     return kc_likely(!ext) || kc__job_admit_in(j->parent, ext, j);
 }
-
-/* Of a job whose body ends now: the coroutine on this thread that waits for nothing else, or the
- * thread's root. It must run next, and first of all kc__job_body_gone. NULL: there is no such. */
-kcoro_t *kc__job_successor(kc_job_t *j);
-
-/* Under the locks of both: j, whose body is at rest on this thread and will not go on, ends as
- * cancelled. word: its word, marked so. Nobody waits for it; it has no extension. Its parent, which
- * counts others too, counts it still, and its own reference is there: the caller sees to both. */
-void kc__job_end_at_rest(kc_job_t *parent, kc_job_t *j, uint64_t word);
-
-/* The body has left its stack for good. */
-void kc__job_body_gone(kc_job_t *j);
-
-/* The end of j, whose word this is, may call the user's code: it has failed, or it tells. */
-KC_INLINE bool kc__job_is_heard(const kc_job_t *j, uint64_t word)
-{
-    return (word & KC_WORD_FAILED) || (kc__job_flags(j) & KC_JOB_TELLS);
-}
-
-/* j, whose body ends now, ends with it, and so does a job above that has failed or tells, or j has
- * or does: others may hear of that. */
-KC_INLINE bool kc__job_end_is_heard(const kc_job_t *j)
-{
-    uint64_t word = kc__job_word(j);
-
-    for (; kc_likely((word & KC_WORD_COUNT) == 1); word = kc__job_word(j)) {
-        /* As kc__job_is_heard; and what a foreign job has left is another scheduler's to hear of.
-         * */
-        if (kc_unlikely((word & KC_WORD_FAILED) ||
-                        (kc__job_flags(j) & (KC_JOB_TELLS | KC_JOB_FOREIGN))))
-            return true;
-        j = j->parent;
-    }
-    return false;
-}
-
-/* An end that was put off until its thread is on its own stack. */
-void kc__job_end_now(kc_job_t *j);
 
 #endif

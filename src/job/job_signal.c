@@ -20,6 +20,8 @@
 
 #include "base/os.h"
 #include "job/cancel.h"
+#include "job/end.h"
+#include "job/external.h"
 #include "job/job.h"
 #include "job/launch.h"
 #include "signal/handler.h"

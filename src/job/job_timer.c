@@ -33,6 +33,7 @@
 
 #include "base/os.h"
 #include "job/cancel.h"
+#include "job/end.h"
 #include "job/job.h"
 #include "sched/inbox.h"
 #include "sched/run.h"

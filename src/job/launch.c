@@ -4,119 +4,117 @@
  *
  * WHAT     All that can fail is done before the job is in the tree; from then on it ends like any
  *          other.
- *
- * ORDER    id        site   operation    pairs with  carries; what breaks if weaker
- *          launch.1  holds  sub_acq_rel  itself      (the count alone: it says whether all wait for
- *                                                    ever)
  */
 #include "job/launch.h"
 
 #include "coro/object.h"
 #include "job/cancel.h"
-#include "job/grace.h"
-#include "job/job_signal.h"
-#include "job/locals.h"
+#include "job/end.h"
+#include "job/external.h"
 #include "job/root.h"
-#include "job/job_timer.h"
-#include "sched/idle.h"
 #include "sched/inbox.h"
 #include "sched/no_stack.h"
 #include "sched/worker.h"
 #include "signal/handler.h"
 
-#include <errno.h>
-#include <string.h>
-
-/* ---- what options ask for ------------------------------------------------------------------- */
-
-bool kc__options_has_any(const struct kc_job_options *o)
-{
-    return o->name || o->stack || o->timeout || o->grace || o->max_running || o->dispose ||
-           o->signal;
-}
-
-static void time_out(kc_job_t *j)
-{
-    kc__job_cancel(j, -ETIMEDOUT, KC_BY_TIMEOUT);
-}
-
-int kc__options_prepare(kc_job_t *j, const struct kc_job_options *o)
-{
-    if (!kc__options_has_any(o))
-        return 0;
-    kc_job_ext_t *ext = kc__job_ext(j);
-    ext->born = kc__sched_now(kc__job_sched(j));
-    ext->dated = true;
-    kc__tsan_hide(); /* the dump may look at it on any thread */
-    if (o->name)
-        memcpy(ext->name, o->name, strnlen(o->name, sizeof ext->name - 1));
-    kc__tsan_show();
-    ext->stack = o->stack;
-    ext->max_running = o->max_running;
-    ext->dispose = o->dispose;
-    if (o->timeout && !(ext->timeout = kc__job_timer_new(j, time_out)))
-        return -ENOMEM;
-    if (o->grace && kc__grace_prepare(j, o->grace) != 0)
-        return -ENOMEM;
-    return o->signal ? kc__job_signal_prepare(j, o->signal) : 0;
-}
-
-void kc__options_arm(kc_job_t *j, const struct kc_job_options *o)
-{
-    if (o->signal)
-        kc__job_signal_bind(j);
-    if (!o->timeout)
-        return;
-    kc_job_ext_t *ext = kc__job_ext(j);
-    kc__job_lock(j);
-    kc_job_timer_t *timer = ext->timeout;
-    if (timer)
-        kc__job_timer_ref(timer);
-    kc__job_unlock(j);
-    if (!timer)
-        return; /* it has ended already */
-    kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), o->timeout));
-    kc__job_timer_unref(timer);
-}
-
 /* ---- launch --------------------------------------------------------------------------------- */
 
 /* A detached job has of .parent nothing but its scheduler, which must not end meanwhile. */
-static bool has_borrowed_sched(const kc_launch_opts_t *o)
+KC_INLINE bool has_borrowed_sched(const kc_launch_opts_t *o)
 {
     return o->parent && !o->sched && (o->flags & KC_JOB_DETACHED);
 }
 
-/* Whose child it will be, and in which scheduler. After 0 leave_place must follow. */
-static int find_place(const kc_launch_opts_t *o, kc_job_t **parent, kc_sched_t **s,
-                      kc_affinity_t *where)
-{
-    kc_job_t *above =
-        o->parent ? kc__job_live("kc_launch_job: .parent", o->parent) : kc__job_current();
+/* Where a new job is to be: made by thread t, below parent, in sched. By value, so that a launch
+ * without options keeps none of it in memory. */
+typedef struct {
+    kc_thread_t *t;
+    kc_sched_t *sched;
+    kc_job_t *parent;
+    kc_affinity_t where;
+    bool inherits; /* the values of its parent */
+    int rc;        /* 0: leave_place must follow; else why there is no place */
+} place_t;
 
-    if (!above && !o->sched)
-        return -EPERM;
+/* KC_JOB_NOW runs on the caller's thread, in a job (J20): *where is that, then. */
+static bool find_now(kc_sched_t *s, kc_affinity_t *where)
+{
+    kc_thread_t *t = kc__thread();
+    kc_affinity_t here = KC_HERE;
+
+    if (!kc__task_coroutine(t->current) || t->worker->sched != s)
+        return false;
+    if (kc__signal_is_in_handler())
+        kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose " KC_RULE("G6"));
+    (void)kc__sched_find(s, &here);
+    bool same = *where == KC_WORKER || *where == here;
+    *where = here;
+    return same;
+}
+
+/* Nothing but a child of the caller's job, in its scheduler, where that likes. */
+KC_INLINE bool is_ordinary(const kc_launch_opts_t *o)
+{
+    return !o->parent && !o->sched && o->affinity == KC_WORKER &&
+           !(o->flags & (KC_JOB_DETACHED | KC_JOB_NOW));
+}
+
+KC_INLINE place_t ordinary_place(void)
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+
+    if (kc_unlikely(!co))
+        return (place_t){ .t = t, .rc = -EPERM };
+    return (place_t){ .t = t,
+                      .sched = t->worker->sched,
+                      .parent = kc__job_of(co->task),
+                      .where = KC_WORKER,
+                      .inherits = kc__job_ext_of(kc__job_own(co)) };
+}
+
+static int find(const kc_launch_opts_t *o, place_t *p)
+{
+    if (o->parent)
+        p->parent = kc__job_live("kc_launch_job: .parent", o->parent);
     if (o->sched)
         kc__sched_check("kc_launch_job: .sched", o->sched);
-    *s = o->sched ? o->sched : kc__job_sched(above);
-    *where = o->affinity;
-    if (!kc__sched_find(*s, where))
+    if (!p->parent && !o->sched)
+        return -EPERM;
+    p->inherits = true;
+    p->sched = o->sched ? o->sched : kc__job_sched(p->parent);
+    p->where = o->affinity;
+    if (!kc__sched_find(p->sched, &p->where))
         return -EINVAL;
-    kc__sched_check_process(*s);
+    kc__sched_check_process(p->sched);
+    if ((o->flags & KC_JOB_NOW) && !find_now(p->sched, &p->where))
+        return -EINVAL;
+    p->t = kc__thread_make();
+    if (!p->t)
+        return -ENOMEM;
     if (has_borrowed_sched(o) && !kc__job_count_up(o->parent))
         return -ESHUTDOWN;
     bool detached = o->flags & KC_JOB_DETACHED;
-    *parent = above && !detached ? above : kc__root_for(*s, detached);
+    if (!p->parent || detached)
+        p->parent = kc__root_for(p->sched, detached);
     return 0;
 }
 
-static void leave_place(const kc_launch_opts_t *o)
+static KC_NOINLINE place_t find_place(const kc_launch_opts_t *o)
+{
+    place_t p = ordinary_place();
+
+    p.rc = find(o, &p);
+    return p;
+}
+
+KC_INLINE void leave_place(const kc_launch_opts_t *o)
 {
     if (kc_unlikely(has_borrowed_sched(o)))
         kc__job_count_down_there(o->parent);
 }
 
-static int check(const kc_launch_opts_t *o)
+KC_INLINE int check(const kc_launch_opts_t *o)
 {
     if ((o->flags & ~(uint32_t)KC_JOB_PUBLIC) || o->timeout < 0 || o->grace < 0)
         return -EINVAL;
@@ -130,98 +128,44 @@ int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags)
     return o->parent || o->sched || (o->flags & ~flags) ? -EINVAL : check(o);
 }
 
-/* KC_JOB_NOW runs on the caller's thread, in a job (J20). */
-static int check_now(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where)
-{
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
-
-    if (!(o->flags & KC_JOB_NOW))
-        return 0;
-    if (!co || t->worker->sched != s)
-        return -EINVAL;
-    if (kc__signal_is_in_handler())
-        kc__usage("kc_launch_job", "KC_JOB_NOW inside a handler or dispose " KC_RULE("G6"));
-    kc_affinity_t here = KC_HERE;
-    (void)kc__sched_find(s, &here);
-    if (*where != KC_WORKER && *where != here)
-        return -EINVAL;
-    *where = here;
-    return 0;
-}
-
 int kc__launch_place(const kc_launch_opts_t *o, kc_sched_t *s, kc_affinity_t *where)
 {
     *where = o->affinity;
-    return kc__sched_find(s, where) ? check_now(o, s, where) : -EINVAL;
+    bool there = kc__sched_find(s, where) && (!(o->flags & KC_JOB_NOW) || find_now(s, where));
+    return there ? 0 : -EINVAL;
 }
 
-/* A job that may be attached, with all that it needs. */
-static int make(kc_sched_t *s, const kc_launch_opts_t *o, uint32_t kind, kc_job_t **out)
+/* The thread that keeps the time of a job without a body, and ends it if it fails: not the
+ * caller's, which may compute for long. */
+static kc_worker_t *keeper_of(kc_sched_t *s)
 {
-    struct kc_job_options options = kc__options_of(o);
-    kc_job_t *j = kc__job_new(s, kc__launch_flags(o) | kind, kc__options_has_any(&options));
+    const kc_worker_t *me = kc__worker();
 
-    if (!j)
-        return -ENOMEM;
-    int rc = kc__options_prepare(j, &options);
-    if (rc == 0)
-        rc = kc__locals_inherit(j, o->parent);
-    if (rc != 0) {
-        kc__job_free(j);
-        return rc;
-    }
-    *out = j;
-    return 0;
+    if (s->workers == 0)
+        return s->main;
+    return s->worker[me && me->sched == s && me != s->main ? (me->index + 1) % s->workers : 0];
 }
 
-static void arm(kc_job_t *j, const kc_launch_opts_t *o)
+/* A job with these options, of this kind, not in the tree yet. NULL: no memory. */
+KC_INLINE kc_job_t *make(const kc_launch_opts_t *o, place_t p, kc_call_t call, uint32_t kind,
+                         uint32_t refs)
 {
-    struct kc_job_options options = { .timeout = o->timeout, .signal = o->signal };
-
-    kc__options_arm(j, &options);
+    return kc__job_create(p.t, p.sched,
+                          (kc_job_spec_t){ .fn = call.fn,
+                                           .arg = call.arg,
+                                           .where = call.fn ? p.where : KC_WORKER,
+                                           .flags = kc__launch_flags(o) | kind,
+                                           .refs = refs,
+                                           .inherits = p.inherits,
+                                           .from = o->parent,
+                                           .opts = o });
 }
 
-/* j's parent is in another scheduler: its own must wait for it too, and find it at its end. */
-static int enter_foreign(kc_job_t *parent, kc_job_t *j)
+KC_INLINE int enter(const kc_launch_opts_t *o, place_t p, kc_job_t *j)
 {
-    kc_sched_t *s = kc__job_sched(j), *above = kc__job_sched(parent);
-    kc_job_t *root = kc__job_of(s->main->root);
-
-    if (!kc__job_ext(j))
-        return -ENOMEM;
-    uint32_t more = KC_JOB_FOREIGN | (above->grace ? KC_JOB_GRACED : 0u);
-    kc_store_relaxed(&j->task.block.flags, kc__job_flags(j) | more);
-    kc__root_count_up(root);
-    kc_add_relaxed(&above->external,
-                   KC_EXTERNAL_ONE);    /* they wait for what others do: until job_end */
-    kc_store_relaxed(&j->task.word, 2); /* so a promise cannot end before it is known below */
-    int rc = kc__job_word(root) & KC_WORD_HALT ? -ESHUTDOWN : kc__job_attach(parent, j);
-    if (rc != 0) {
-        kc__external_end(above);
-        kc__job_count_down(root, 0);
-        return rc;
-    }
-    kc__foreign_add(j);
-    kc__job_count_down(j, 0);
-    return 0;
-}
-
-/* Into the tree, with so many references. If that fails, it is freed. */
-static int enter(kc_job_t *parent, kc_job_t *j, uint32_t refs)
-{
-    kc_sched_t *s = kc__job_sched(j);
-    int64_t at = kc__trace_time(s);
-
-    kc_store_relaxed(&j->refs, refs);
-    int rc = kc_likely(kc__job_sched(parent) == kc__job_sched(j)) ? kc__job_attach(parent, j)
-                                                                  : enter_foreign(parent, j);
-    if (kc_unlikely(rc != 0)) {
-        kc__job_free(j);
-        return rc;
-    }
-    kc__job_created(s, j, at);
-    return 0;
+    if (is_ordinary(o) || kc__job_sched(p.parent) == p.sched)
+        return kc__job_enter(p.t->worker, p.sched, p.parent, j);
+    return kc__job_enter_foreign(p.t->worker, p.parent, j);
 }
 
 /* Starts j here and now; the caller goes on when it suspends. */
@@ -244,146 +188,104 @@ static void run_now(kc_job_t *j)
     }
 }
 
-KC_INLINE void start(kc_job_t *j, bool now)
+/* Its body may run: now, or when a thread comes to it; or its parent lets it wait. ordinary: any
+ * thread of the caller's scheduler may start it, of which w is one. */
+KC_INLINE void start(kc_worker_t *w, kc_job_t *j, bool ordinary, bool now)
 {
-    if (!kc__job_admit(j))
-        return;
-    if (now)
-        run_now(j);
-    else
-        kc__task_submit(&j->task);
+    if (kc__job_admit(j)) {
+        if (now)
+            run_now(j);
+        else if (ordinary)
+            kc__worker_submit(w, &j->task);
+        else
+            kc__task_submit(&j->task);
+    }
 }
 
 void kc__launch_start(kc_job_t *j)
 {
-    start(j, kc__job_flags(j) & KC_JOB_NOW);
+    start(NULL, j, false, kc__job_flags(j) & KC_JOB_NOW);
 }
 
-/* A child of the current job, with all defaults. As kc_async_job. */
-KC_INLINE int launch_plain(kc_fn_t fn, void *arg, kc_deferred_t **out)
+KC_INLINE int launch_at(place_t p, kc_call_t call, const kc_launch_opts_t *o, kc_job_t **out)
 {
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
+    kc_job_t *j = make(o, p, call, 0, out ? 2 : 1);
+    int rc = kc_likely(j) ? enter(o, p, j) : -ENOMEM;
 
-    if (kc_unlikely(!fn || !co))
-        return fn ? -EPERM : -EINVAL;
-    kc_worker_t *w = t->worker;
-    kc_job_t *parent = kc__job_of(co->task);
-    kc_job_t *j = kc__job_make(t, w->sched, 0, fn, arg, out ? 2 : 1);
-    if (kc_unlikely(!j))
-        return -ENOMEM;
-    if (kc_unlikely(kc__job_ext_of(kc__job_own(co))) && kc__locals_inherit(j, NULL) != 0) {
-        kc__job_free(j);
-        return -ENOMEM;
+    leave_place(o);
+    if (kc_likely(rc == 0)) {
+        if (out)
+            *out = j;          /* before it can start */
+        kc__options_arm(j, o); /* it counts its body, which has not begun: so it cannot end here */
+        start(p.t->worker, j, is_ordinary(o), o->flags & KC_JOB_NOW);
     }
-    int64_t at = kc_unlikely(kc__worker_has_mode(w, KC_MODE_TRACE)) ? kc__os_now() : 0;
-    int rc = kc__job_attach(parent, j);
-    if (kc_unlikely(rc != 0)) {
-        kc__job_free(j);
-        return rc;
-    }
-    kc__worker_count(w, KC_COUNT_CREATED);
-    if (kc_unlikely(kc__worker_has_mode(w, KC_MODE_TRACE))) /* as kc__job_created does */
-        kc__job_record(w->sched, j, at, KC_EVENT_CREATE);
-    if (out)
-        *out = (kc_deferred_t *)j; /* before it can start */
-    if (kc__job_admit(j))
-        kc__worker_submit(w, &j->task);
-    return 0;
+    return rc;
 }
+
+/* Where the options ask for nothing, most of this is nothing. */
+KC_INLINE int launch(kc_call_t call, const kc_launch_opts_t *o, kc_job_t **out)
+{
+    int rc = call.fn ? check(o) : -EINVAL;
+
+    if (rc != 0)
+        return rc;
+    place_t p = is_ordinary(o) ? ordinary_place() : find_place(o);
+    if (p.rc != 0)
+        return p.rc;
+    if (is_ordinary(o))
+        return launch_at(p, call, o, out);
+    bool foreign = kc__external_begin_foreign(p.sched);
+    rc = launch_at(p, call, o, out);
+    if (foreign)
+        kc__external_end(p.sched);
+    return rc;
+}
+
+static const kc_launch_opts_t defaults = { .parent = NULL };
 
 int kc_launch(kc_fn_t fn, void *arg)
 {
-    return launch_plain(fn, arg, NULL);
+    return launch((kc_call_t){ .fn = fn, .arg = arg }, &defaults, NULL);
 }
 
 int kc_async(kc_fn_t fn, void *arg, kc_deferred_t **out)
 {
-    return launch_plain(fn, arg, out);
+    return launch((kc_call_t){ .fn = fn, .arg = arg }, &defaults, (kc_job_t **)out);
 }
 
 int kc_launch_job(kc_fn_t fn, void *arg, const kc_launch_opts_t *opts, kc_job_t **out)
 {
-    static const kc_launch_opts_t defaults;
-    const kc_launch_opts_t *o = opts ? opts : &defaults;
-    kc_affinity_t where;
-    kc_job_t *parent, *j;
-    kc_sched_t *s;
-
-    int rc = fn ? check(o) : -EINVAL;
-    if (rc == 0)
-        rc = find_place(o, &parent, &s, &where);
-    if (rc != 0)
-        return rc;
-    rc = check_now(o, s, &where);
-    if (rc != 0) {
-        leave_place(o);
-        return rc;
-    }
-    bool foreign = kc__external_begin_foreign(s);
-    rc = make(s, o, 0, &j);
-    if (rc == 0) {
-        j->task.fn = fn;
-        j->task.arg = arg;
-        j->task.where = (int8_t)where;
-        rc = enter(parent, j, out ? 2 : 1);
-    }
-    leave_place(o);
-    if (rc == 0) {
-        if (out)
-            *out = j;
-        arm(j, o); /* it counts its body, which has not begun: so it cannot end here */
-        start(j, o->flags & KC_JOB_NOW);
-    }
-    if (foreign)
-        kc__external_end(s);
-    return rc;
+    return launch((kc_call_t){ .fn = fn, .arg = arg }, opts ? opts : &defaults, out);
 }
 
 /* ---- groups, promises, leases --------------------------------------------------------------- */
 
-/* The thread that keeps the time of a job without a body, and ends it if it fails: not the
- * caller's, which may compute for long. */
-static kc_worker_t *keeper_of(kc_sched_t *s)
-{
-    const kc_worker_t *me = kc__worker();
-
-    if (s->workers == 0)
-        return s->main;
-    return s->worker[me && me->sched == s && me != s->main ? (me->index + 1) % s->workers : 0];
-}
-
 /* A job without a body. */
 static int bodiless(const kc_launch_opts_t *opts, uint32_t kind, kc_job_t **out)
 {
-    static const kc_launch_opts_t defaults;
     const kc_launch_opts_t *o = opts ? opts : &defaults;
-    kc_affinity_t where;
-    kc_job_t *parent, *j;
-    kc_sched_t *s;
+    bool held = (kind & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
 
     int rc = out && !(o->flags & KC_JOB_NOW) ? check(o) : -EINVAL;
-    if (rc == 0)
-        rc = find_place(o, &parent, &s, &where);
     if (rc != 0)
         return rc;
-    rc = make(s, o, kind | KC_TASK_BODILESS, &j);
-    if (rc != 0) {
-        leave_place(o);
-        return rc;
-    }
-    bool held = (kind & (KC_JOB_PROMISE | KC_JOB_INTERNAL)) == KC_JOB_PROMISE;
+    place_t p = find_place(o);
+    if (p.rc != 0)
+        return p.rc;
     if (held)
-        kc_add_relaxed(&s->external, KC_EXTERNAL_ONE);
-    kc_store_relaxed(&j->task.worker, keeper_of(s));
-    rc = enter(parent, j, kind & KC_JOB_ONESHOT ? 4 : 3); /* one is ours until it is armed */
+        kc__external_begin(p.sched);
+    uint32_t refs = kind & KC_JOB_ONESHOT ? 4 : 3; /* one is ours until it is armed */
+    kc_job_t *j = make(o, p, (kc_call_t){ 0 }, kind | KC_TASK_BODILESS, refs);
+    if (j)
+        kc_store_relaxed(&j->task.worker, keeper_of(p.sched));
+    rc = j ? enter(o, p, j) : -ENOMEM;
     leave_place(o);
     if (rc != 0) {
         if (held)
-            kc_sub_acq_rel(&s->external, 1); /* launch.1 */
+            kc__external_take_back(p.sched);
         return rc;
     }
-    arm(j, o);
+    kc__options_arm(j, o);
     *out = j;
     kc__job_unref(j);
     return 0;
@@ -419,22 +321,6 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out)
     return bodiless(opts, KC_JOB_PROMISE | KC_JOB_ONESHOT, out);
 }
 
-void kc__external_end(kc_sched_t *s)
-{
-    if ((uint32_t)kc_sub_acq_rel(&s->external, 1) == 1) /* launch.1 */
-        kc__sched_look_again(s);                        /* it may see now that all wait */
-}
-
-bool kc__external_begin_foreign(kc_sched_t *s)
-{
-    kc_worker_t *w = kc__worker();
-
-    if (s->workers > 0 || (w && w->sched == s))
-        return false;
-    kc_add_relaxed(&s->external, KC_EXTERNAL_ONE);
-    return true;
-}
-
 void kc__group_end(kc_job_t *j)
 {
     kc_sched_t *s = kc__job_sched(j);
@@ -468,8 +354,7 @@ int kc_lease_take(kc_job_t *j, kc_lease_t *lease)
         kc__ticket_put(ticket, KC_LEASE_MAGIC, number);
         return -ESHUTDOWN;
     }
-    kc_add_relaxed(&kc__job_sched(j)->external,
-                   KC_EXTERNAL_ONE); /* it cannot end before: j is held */
+    kc__external_begin(kc__job_sched(j));
     *lease = (kc_lease_t){ j, ticket, number };
     return 0;
 }

@@ -1,43 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * launch.h - options, places and promises: how a job comes into the tree.
+ * launch.h - places, flags and promises, for those who launch in other ways.
  */
 #ifndef KC_JOB_LAUNCH_H
 #define KC_JOB_LAUNCH_H
 
-#include "job/job.h"
-
-/* What the options of launches and scopes have in common, into an extension made for it. */
-struct kc_job_options {
-    const char *name;
-    size_t stack;
-    kc_time_t timeout, grace;
-    uint32_t max_running;
-    void (*dispose)(void *arg);
-    kc_signal_t *signal;
-};
-
-/* What these options ask for. */
-KC_INLINE struct kc_job_options kc__options_of(const kc_launch_opts_t *o)
-{
-    return (struct kc_job_options){
-        .name = o->name,
-        .stack = o->stack,
-        .timeout = o->timeout,
-        .grace = o->grace,
-        .dispose = o->dispose,
-        .signal = o->signal,
-    };
-}
-
-/* True: the job needs an extension. */
-bool kc__options_has_any(const struct kc_job_options *o);
-
-/* Before it is in the tree: prepares all that may fail. 0, -ENOMEM. */
-int kc__options_prepare(kc_job_t *j, const struct kc_job_options *o);
-
-/* In the tree: the timer runs, the outside signal reaches it. */
-void kc__options_arm(kc_job_t *j, const struct kc_job_options *o);
+#include "job/create.h"
 
 /* The options of a kc_call_t, which may have these flags: 0, or why they cannot be (A5). */
 int kc__launch_check_call(const kc_launch_opts_t *o, uint32_t flags);
@@ -66,13 +34,6 @@ int kc__promise_for_resolver(const kc_launch_opts_t *opts, kc_job_t **out);
 
 /* As kc_promise_complete, of any promise. */
 int kc__promise_keep(kc_job_t *j, int rc, void *payload);
-
-/* Something that only another thread may end keeps s from being a deadlock: one such is over. */
-void kc__external_end(kc_sched_t *s);
-
-/* A foreign thread is about to bring something to s: true, and then kc__external_end must follow.
- * */
-bool kc__external_begin_foreign(kc_sched_t *s);
 
 /* A group is closed, or a promise kept or cancelled: what held it open is gone. */
 void kc__group_end(kc_job_t *j);

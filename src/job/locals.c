@@ -13,6 +13,7 @@
 #include "job/locals.h"
 
 #include "base/os.h"
+#include "job/end.h"
 #include "job/job.h"
 
 #include <errno.h>

@@ -16,7 +16,7 @@
  *          root. The lock of a foreign job may be taken under it.
  *
  * ORDER    id      site             operation     pairs with  carries; what breaks if weaker
- *          root.4  awaits_external  load_acquire  launch.1    what the last external piece of work
+ *          root.4  awaits_external  load_acquire  external.1  what the last external piece of work
  *                                                             has brought: a deadlock would be
  *                                                             reported that is none
  */
@@ -25,6 +25,9 @@
 #include "base/os.h"
 #include "job/body.h"
 #include "job/cancel.h"
+#include "job/create.h"
+#include "job/end.h"
+#include "job/external.h"
 #include "job/grace.h"
 #include "job/launch.h"
 #include "sched/inbox.h"
@@ -78,7 +81,9 @@ kc_job_t *kc__root_for(kc_sched_t *s, bool detached)
 int kc__roots_open(kc_sched_t *s)
 {
     for (int i = 0; i < kc__roots_count(s); i++) {
-        kc_job_t *root = kc__job_new(s, KC_JOB_ROOT | KC_JOB_SUPERVISOR | KC_TASK_BODILESS, false);
+        kc_job_spec_t spec = { .flags = KC_JOB_ROOT | KC_JOB_SUPERVISOR | KC_TASK_BODILESS,
+                               .refs = 1 };
+        kc_job_t *root = kc__job_create_anywhere(s, spec);
         if (!root)
             return -ENOMEM;
         kc_store_relaxed(&root->arrived, 0);
@@ -266,49 +271,33 @@ bool kc__roots_end_shields(kc_sched_t *s)
 
 /* ---- tasks ---------------------------------------------------------------------------------- */
 
-/* Nobody's child, not in the tree yet. NULL: no memory. ext: it needs one. */
-static kc_job_t *task_new(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
-                          uint32_t flags, bool ext)
+/* Nobody's child, not in the tree yet. NULL: no memory. */
+static kc_job_t *make_task(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
+                           uint32_t flags, const kc_launch_opts_t *opts, bool ext)
 {
-    kc_job_t *j = kc__job_new(s, flags, ext);
+    kc_job_spec_t spec = { .fn = call->fn,
+                           .arg = call->arg,
+                           .where = where,
+                           .flags = flags,
+                           .refs = 1,
+                           .ext = ext,
+                           .opts = opts };
 
-    if (!j)
-        return NULL;
-    j->task.fn = fn;
-    j->task.arg = arg;
-    j->task.where = (int8_t)where;
-    return j;
-}
-
-/* The same with what options ask for. */
-static kc_job_t *task_with(kc_sched_t *s, kc_affinity_t where, const kc_call_t *call,
-                           uint32_t flags, const struct kc_job_options *options)
-{
-    kc_job_t *j = task_new(s, where, call->fn, call->arg, flags, kc__options_has_any(options));
-
-    if (!j || kc__options_prepare(j, options) == 0)
-        return j;
-    kc__job_free(j);
-    return NULL;
+    return kc__job_create_anywhere(s, spec);
 }
 
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
                           const struct kc_task_more *more)
 {
-    if (!more) {
-        kc_job_t *plain = task_new(s, where, fn, arg, 0, false);
-        return plain ? &plain->task : NULL;
-    }
-    struct kc_job_options options = { .name = more->name, .dispose = more->dispose };
-    kc_job_t *j = task_with(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
-                            more->tells ? KC_JOB_TELLS : 0u, &options);
-    kc_job_ext_t *ext = j && more->ended ? kc__job_ext(j) : NULL;
-    if (ext) {
-        ext->ended = more->ended;
-        ext->owner = arg;
-    } else if (j && more->ended) {
-        kc__job_free(j);
-        return NULL;
+    static const struct kc_task_more nothing;
+    const struct kc_task_more *m = more ? more : &nothing;
+    kc_launch_opts_t opts = { .name = m->name, .dispose = m->dispose };
+    kc_job_t *j = make_task(s, where, &(kc_call_t){ .fn = fn, .arg = arg },
+                            m->tells ? KC_JOB_TELLS : 0u, &opts, m->ended);
+
+    if (j && m->ended) {
+        kc__job_ext_of(j)->ended = m->ended;
+        kc__job_ext_of(j)->owner = arg;
     }
     return j ? &j->task : NULL;
 }
@@ -318,18 +307,16 @@ void kc__roots_drop(kc_task_t *task)
     kc__job_free(kc__job_of(task));
 }
 
-/* Queues j. options: NULL: none. False: the scheduler ends, and j is the caller's still. */
-static bool root_launch(kc_job_t *j, const struct kc_job_options *options)
+/* Queues j. opts: NULL: none. False: the scheduler ends, and j is free. */
+static bool root_launch(kc_job_t *j, const kc_launch_opts_t *opts)
 {
     kc_sched_t *s = kc__job_sched(j);
     bool foreign = kc__external_begin_foreign(s);
-    int64_t at = kc__trace_time(s);
-    int rc = kc__job_attach(kc__root_for(s, false), j);
+    int rc = kc__job_enter(kc__worker(), s, kc__root_for(s, false), j);
 
     if (rc == 0) {
-        kc__job_created(s, j, at);
-        if (options)
-            kc__options_arm(j, options);
+        if (opts)
+            kc__options_arm(j, opts);
         kc__task_submit(&j->task);
     }
     if (foreign)
@@ -346,12 +333,10 @@ void kc__roots_go(kc_task_t *task)
 
     kc_sched_t *s = kc__job_sched(j);
 
-    if (root_launch(j, NULL)) {
+    if (root_launch(j, NULL))
         kc__count(s, KC_COUNT_TIMERS);
-    } else {
-        kc__job_free(j);
+    else
         ended(owner);
-    }
 }
 
 /* ---- submit --------------------------------------------------------------------------------- */
@@ -371,10 +356,7 @@ int kc_sched_submit_with(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *a
     kc_task_t *task = kc__roots_make(s, where, fn, arg, opts ? &more : NULL);
     if (!task)
         return -ENOMEM;
-    if (root_launch(kc__job_of(task), NULL))
-        return 0;
-    kc__roots_drop(task);
-    return -ESHUTDOWN;
+    return root_launch(kc__job_of(task), NULL) ? 0 : -ESHUTDOWN;
 }
 
 int kc_sched_submit(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg)
@@ -436,10 +418,9 @@ static kc_job_t *make_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *
 
     for (size_t i = 0; i < n; i++) {
         const kc_launch_opts_t *o = opts_of(&calls[i]);
-        struct kc_job_options options = kc__options_of(o);
         kc_affinity_t place = where;
         (void)find_place(s, where, &calls[i], &place);
-        *end = task_with(s, place, &calls[i], o->flags, &options);
+        *end = make_task(s, place, &calls[i], o->flags, o, false);
         if (!*end) {
             drop_chain(first);
             return NULL;
@@ -463,14 +444,12 @@ int kc_sched_submit_many(kc_sched_t *s, kc_affinity_t where, const kc_call_t *ca
         return -ENOMEM;
     for (size_t i = 0; j; j = next, i++) {
         const kc_launch_opts_t *o = opts_of(&calls[i]);
-        struct kc_job_options options = kc__options_of(o);
         next = j->next;
-        if (root_launch(j, &options)) {
+        if (root_launch(j, o)) {
             any = true;
             continue;
         }
         /* The scheduler ends. If some were queued before, these end unstarted, too. */
-        kc__job_free(j);
         if (any && o->dispose)
             kc__dispose(o->dispose, calls[i].arg);
     }

@@ -72,7 +72,7 @@ KC_INLINE void kc__root_count_up(kc_job_t *root)
     uint64_t seen = kc__job_lock(root);
 
     kc__root_arrive(root);
-    kc__job_unlock_to(root, seen + 1);
+    kc__job_unlock_to(root, kc__word_count_up(seen, 1));
 }
 
 /* The first pass: adds what has come to the root so far. True: it counts nothing but itself. */

@@ -12,8 +12,8 @@
 #include "job/body.h"
 #include "job/failure.h"
 #include "job/grace.h"
-#include "job/job.h"
-#include "job/launch.h"
+#include "job/create.h"
+#include "job/end.h"
 
 #include <errno.h>
 
@@ -56,35 +56,27 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     if (!co)
         return -EPERM;
     kc_job_t *parent = kc__job_of(co->task);
-    struct kc_job_options options = {
-        .name = opts->name,
-        .timeout = opts->timeout,
-        .grace = opts->grace,
-        .max_running = opts->max_running,
-        .signal = opts->signal,
+    kc_launch_opts_t asked = {
+        .name = opts->name, .timeout = opts->timeout, .grace = opts->grace, .signal = opts->signal
     };
-    kc_job_t *j =
-        kc__job_new(t->worker->sched, opts->flags | KC_JOB_SCOPE, kc__options_has_any(&options));
+    kc_job_spec_t spec = { .flags = opts->flags | KC_JOB_SCOPE,
+                           .refs = 2, /* the tree's and the handle's */
+                           .opts = &asked,
+                           .max_running = opts->max_running };
+    kc_job_t *j = kc__job_create(t, t->worker->sched, spec);
     if (!j)
         return -ENOMEM;
-    if (kc__options_prepare(j, &options) != 0) {
-        kc__job_free(j);
-        return -ENOMEM;
-    }
-    kc_store_relaxed(&j->refs, 2); /* the tree's and the handle's */
     kc_store_relaxed(&j->task.word, 1 | KC_WORD_BODY | KC_WORD_STARTED);
     kc_store_relaxed(&j->task.worker, t->worker);
     j->task.co = co;
     kc_store_relaxed(&parent->task.kind, KC_WAIT_SCOPE);
-    int64_t at = kc__trace_time(t->worker->sched);
-    kc__job_attach_scope(parent, j);
-    kc__job_created(t->worker->sched, j, at);
+    (void)kc__job_enter(t->worker, t->worker->sched, parent, j); /* which takes a scope always */
     s->job = j;
     push_mark(s, t->current);
     co->task = &j->task;
     if (kc_unlikely(kc__job_word(j) & KC_WORD_CANCELLED))
         kc__grace_begin(j, true); /* which needs no memory */
-    kc__options_arm(j, &options);
+    kc__options_arm(j, &asked);
     return 0;
 }
 

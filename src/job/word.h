@@ -23,6 +23,9 @@
  *          R3 a body has STARTED; only a body drains.
  *          R4 what is effectively cancelled (STOP) was CANCELLED.
  *          R5 BELOW says more of a failure. R6 CHILD_FAILED says more of FORBID.
+ *          And where the count rises or falls, in kc__word_count_up and kc__word_count_down:
+ *          R7 it never runs below 0 or over its bits.
+ *          R8 a body drains only while there are others in the count.
  *          SHUT and LATE outlive WALKED: a child is told again when there is more to be told.
  *
  * WHY NOT  Counting without a look at the lock: then it takes a second locked operation to unlock,
@@ -33,6 +36,37 @@
 
 #include "sched/sched.h"
 
+/*
+ * The bits. "lock": set under the job's lock, as what goes with it is under it, too. All others
+ * change by a swap of the whole word, which a lock excludes.
+ *
+ *   bit           set by                          cleared by                       with it
+ *   COUNT         attach, leases, messages        children, body, leases: end.c    0: it ends
+ *   LOCK          whoever locks                   the same, soon
+ *   BODY          the start of the body           its end                          COUNT > 0
+ *   CANCELLED     a cancel                        never                            lock
+ *   SHIELDED      the first shield                the last one
+ *   HALT          STOP, a failed child            a shield: cleanups may launch    no more children
+ *   WALKED        the walk of its parent          the walk that has more to tell   lock of parent
+ *   DRAIN         its body, about to wait         whoever makes it alone           COUNT > 1
+ *   FORBID        kc_forbid_signal                never
+ *   CLOSED        kc_group_close, a kept promise  never
+ *   GRACE_OVER    the end of a grace              never                            lock
+ *   DONE, DONE_*  seal, end_fast, at_rest: end.c  never                            COUNT 0
+ *   MESSAGED      who sends a message             the thread that has read it      COUNT > 0
+ *   WAITERS       the first that joins            never                            lock
+ *   STARTED       with BODY                       never
+ *   TIMED         a cancel by a timeout           a cancel with a reason           lock
+ *   FAILED        the first failure               never                            lock
+ *   CHILD_FAILED  a failed child of FORBID        never                            lock
+ *   NO_STACK      a start without a stack         the start
+ *   SHUT, LATE    the walk of its parent          never                            lock of parent
+ *   BELOW         a failure that came from below  never                            FAILED
+ *   OWNED         kc_set_payload_owned            never
+ *   UNDONE        the end of a child              never
+ *   OVER_BELOW    the end of its children's grace never                            lock
+ *   STOP          a cancel that takes effect      a shield: cleanups may wait      CANCELLED
+ */
 #define KC_WORD_COUNT 0x7fffffffull /* the body, the children, leases, messages on their way   */
 #define KC_WORD_LOCK (1ull << 31)   /* the job's lock                                         */
 #define KC_WORD_BODY (1ull << 32)   /* the body has started and has not ended                 */
@@ -89,6 +123,22 @@ KC_INLINE bool kc__word_is_legal(uint64_t word)
            (!(word & KC_WORD_STOP) || (word & KC_WORD_CANCELLED)) &&         /* R4 */
            (!(word & KC_WORD_BELOW) || (word & KC_WORD_FAILED)) &&           /* R5 */
            (!(word & KC_WORD_CHILD_FAILED) || (word & KC_WORD_FORBID));      /* R6 */
+}
+
+/* The word with n more in the count. */
+KC_INLINE uint64_t kc__word_count_up(uint64_t word, uint64_t n)
+{
+    KC_ASSERT((word & KC_WORD_COUNT) + n <= KC_WORD_COUNT); /* R7 */
+    return word + n;
+}
+
+/* The word with n less in the count, and without the bits of clear. The count falls nowhere else.
+ * If at most one is left then, DRAIN is in clear, and the caller wakes whoever drains (R8). */
+KC_INLINE uint64_t kc__word_count_down(uint64_t word, uint64_t n, uint64_t clear)
+{
+    KC_CHECK((word & KC_WORD_COUNT) >= n); /* R7 */
+    KC_CHECK((word & KC_WORD_COUNT) - n > 1 || !(word & ~clear & KC_WORD_DRAIN));
+    return (word & ~clear) - n;
 }
 
 /* What the word is when nobody has the lock. */

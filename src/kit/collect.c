@@ -141,31 +141,23 @@ static void one_ended(void *owner)
 
 /* ---- making them ---------------------------------------------------------------------------- */
 
-/* Of options: what they ask for. 0 or -ENOMEM. */
-static int prepare(kc_job_t *j, kc_sched_t *s, const kc_launch_opts_t *o)
-{
-    struct kc_job_options options = kc__options_of(o);
-    kc_affinity_t where;
-
-    (void)kc__launch_place(o, s, &where); /* there is one: see check */
-    j->task.where = (int8_t)where;
-    return kc__options_prepare(j, &options);
-}
-
 /* A job for the call, not in the tree. NULL: no memory. */
 static kc_job_t *make_one(kc_sched_t *s, const kc_call_t *call, uint32_t flags, struct one *one)
 {
-    const kc_launch_opts_t *o = call->opts;
-    kc_job_t *j = kc__job_new(s, o ? flags | kc__launch_flags(o) : flags, true);
+    static const kc_launch_opts_t defaults;
+    const kc_launch_opts_t *o = call->opts ? call->opts : &defaults;
+    kc_job_spec_t spec = { .fn = call->fn,
+                           .arg = call->arg,
+                           .flags = flags | kc__launch_flags(o),
+                           .refs = 2, /* the tree's and the gather's */
+                           .ext = true,
+                           .inherits = true,
+                           .opts = o };
 
+    (void)kc__launch_place(o, s, &spec.where); /* there is one: see check */
+    kc_job_t *j = kc__job_create(kc__thread(), s, spec);
     if (!j)
         return NULL;
-    if ((o && prepare(j, s, o) != 0) || kc__locals_inherit(j, NULL) != 0) {
-        kc__job_free(j);
-        return NULL;
-    }
-    j->task.fn = call->fn;
-    j->task.arg = call->arg;
     kc__job_ext(j)->ending = one_ending;
     kc__job_ext(j)->ended = one_ended;
     kc__job_ext(j)->owner = one;
@@ -194,20 +186,13 @@ static struct gather *gather_new(const kc_call_t *calls, size_t n, uint32_t flag
     return g;
 }
 
-/* All into the tree, with a reference each for the gather. */
-static void attach_all(struct gather *g, kc_job_t *parent)
+/* All into the tree. */
+static void enter_all(struct gather *g, kc_job_t *parent)
 {
     for (size_t i = 0; i < g->n; i++) {
-        kc_job_t *j = g->one[i].job;
-        kc_sched_t *s = kc__job_sched(j);
-        int64_t at = kc__trace_time(s);
-        kc_store_relaxed(&j->refs, 2);
-        if (kc__job_attach(parent, j) == 0) {
-            kc__job_created(s, j, at);
+        if (kc__job_enter(kc__worker(), kc__worker()->sched, parent, g->one[i].job) == 0)
             continue;
-        }
-        kc__job_free(j); /* the caller is cancelled meanwhile: it ends before it begins */
-        g->one[i].job = NULL;
+        g->one[i].job = NULL; /* the caller is cancelled meanwhile: it ends before it begins */
         if (g->told)
             gather_unref(g);
     }
@@ -239,9 +224,8 @@ static void start_all(struct gather *g, const kc_call_t *calls)
         const kc_launch_opts_t *o = calls[i].opts;
         if (!o)
             continue;
-        struct kc_job_options options = kc__options_of(o);
         if (g->one[i].job)
-            kc__options_arm(g->one[i].job, &options);
+            kc__options_arm(g->one[i].job, o);
         else if (o->dispose)
             kc__dispose(o->dispose, calls[i].arg);
     }
@@ -253,7 +237,7 @@ static void start_all(struct gather *g, const kc_call_t *calls)
 /* All into the tree, below parent, and on their way. 0; -ENOMEM: none of them. */
 static int launch_all(struct gather *g, kc_job_t *parent, const kc_call_t *calls)
 {
-    attach_all(g, parent);
+    enter_all(g, parent);
     if (!make_signals(g)) {
         take_back_all(g);
         return -ENOMEM;

@@ -56,7 +56,7 @@ static bool begins(kc_job_t *j)
 /* One more, which is not in the tree. */
 static void add_fresh(void)
 {
-    kc__job_new(&sched, 0, false);
+    job_new(0);
 }
 
 /* ---- the threads of the models: cancels ---------------------------------------------------- */
@@ -70,7 +70,7 @@ static int attach(kc_job_t *parent, kc_job_t *j)
     if (kc__job_word(parent) & KC_WORD_HALT)
         return -ECANCELED;
     uint64_t word = kc__job_lock(parent);
-    ring_add(parent, j);
+    kc__children_add(parent, j);
     kc__job_unlock_to(parent, word + 1);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * job_model.c - src/job/job.c under the model checker: how a job ends, and who sees it.
+ * job_model.c - src/job/end.c under the model checker: how a job ends, and who sees it.
  *
  * WHAT     The word of a job, its count, its lock, its end and the walk of a cancel are the real
  *          code, included as it is. Only what does not matter here is left out of it: counters and
@@ -25,7 +25,7 @@
  *          lease    two threads give up the last two leases: it ends on the third
  *          late     a child comes while the last one in the count goes
  *
- * ORDER    word.1 to word.3, job.3, job.4, job_info.1, the rest in job_model_world.c.
+ * ORDER    word.1 to word.3, end.1, job.3, job.4, job.6, the rest in job_model_world.c.
  *
  * CONTROLS Ids are weakened, changes of the word are taken apart into a look and a store, and wrong
  *          ways stand in for the right ones; the models must fail then. MODEL_TRACE=1 shows how.
@@ -341,7 +341,7 @@ static void reset_lease(void)
 static void reset_late(void)
 {
     reset_family(0, 1);
-    kc__job_new(&sched, 0, false);
+    job_new(0);
 }
 
 static void check_lease(void)
@@ -546,8 +546,8 @@ TEST(control_word_1_torn_holds_what_has_ended_and_drains_for_ever)
 
 TEST(control_a_relaxed_look_at_the_word_hides_what_was_written)
 {
-    needs(&poll, "job_info.1", MODEL_RELAXED, "data race: body reads data, written by child");
-    needs(&drain, "job.3", MODEL_RELAXED, "data race: body reads data, written by");
+    needs(&poll, "job.6", MODEL_RELAXED, "data race: body reads data, written by child");
+    needs(&drain, "end.1", MODEL_RELAXED, "data race: body reads data, written by");
     needs(&drain, "word.3", MODEL_RELAXED, "data race: body reads data, written by");
 }
 

@@ -5,7 +5,7 @@
  * WHAT     kc_join_any, its stand-ins and the wait that they end are the real code, as are the lock
  *          of a job's word, the spin lock that the stand-ins share, and the inbox. The first thread
  *          is the coroutine's own, and goes on in kc__worker_leave when that leaves. The end of a
- *          job is what seal and job_end (job.c) do: it claims who waits under the job's lock, says
+ *          job is what seal and job_end (end.c) do: it claims who waits under the job's lock, says
  *          that it is over, and wakes. What the stand-ins share and the frame of the wait are
  *          freed: a use of either after that is a failure.
  *
@@ -282,7 +282,7 @@ void kc__os_wake(const void *word)
 
 /* ---- who ends ------------------------------------------------------------------------------- */
 
-/* As seal and job_end in job.c. */
+/* As seal and job_end in end.c. */
 static void ends(int i)
 {
     kc_job_t *j = &s.job[i];

@@ -106,13 +106,13 @@ static void reset_roots(void)
     reset();
     kc_store_relaxed(&wakes, 0);
     model_name(&wakes, "wakes");
-    kc_job_t *second = kc__job_new(&sched, KC_JOB_ROOT, false);
+    kc_job_t *second = job_new(KC_JOB_ROOT);
     for (int i = 0; i < 2; i++)
         kc_store_relaxed(&s.job[i].arrived, 0);
     model_name(&second->task.word, "second root");
     model_name(&s.job[FIRST_ROOT].arrived, "arrived");
     add(SECOND_ROOT, 1);
-    kc_job_t *next = kc__job_new(&sched, 0, false);
+    kc_job_t *next = job_new(0);
     kc__job_change(next, KC_WORD_BODY | KC_WORD_STARTED, 0);
 }
 
