@@ -192,11 +192,12 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
         kc__worker_hand_over(t, co, w->co);
 }
 
-void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
+int kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
 {
     t->worker->budget = KC_BUDGET;
     if (!kc__signal_is_in_handler())
         (void)kc__worker_yield(t, co);
+    return 0;
 }
 
 /* Its frame is not touched: of very many, none is in the cache. */

@@ -98,13 +98,20 @@ int kc__wait_begin(kc_wait_t *w, kc_wait_kind_t kind, const void *object);
  * NULL: it has none. */
 void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w);
 
-/* The caller has done something that often waits, without waiting: now and then others run. */
-KC_COLD void kc__wait_let_others(kc_thread_t *t, kcoro_t *co);
+/* The caller has done something that often waits, without waiting: now and then others run. 0: so
+ * that the caller can end with it. */
+KC_COLD int kc__wait_let_others(kc_thread_t *t, kcoro_t *co);
 
-KC_INLINE void kc__wait_spend(kc_thread_t *t, kcoro_t *co)
+KC_INLINE int kc__wait_spend_in_body(kc_thread_t *t)
 {
-    if (kc_likely(co != NULL) && kc_unlikely(--t->worker->budget == 0))
-        kc__wait_let_others(t, co);
+    return kc_unlikely(--t->worker->budget == 0) ? kc__wait_let_others(t, t->current) : 0;
+}
+
+KC_INLINE int kc__wait_spend(kc_thread_t *t, kcoro_t *co)
+{
+    return kc_likely(co != NULL) && kc_unlikely(--t->worker->budget == 0)
+               ? kc__wait_let_others(t, co)
+               : 0;
 }
 
 /* As kc_task_hooks.move and joins (task.h) say. */
@@ -115,6 +122,12 @@ bool kc__wait_is_join(const kcoro_t *co);
 void kc__wait_cancel(kc_task_t *task);
 
 /* ---- what is called for every wait ---------------------------------------------------------- */
+
+/* It is one of a coroutine of this thread t. */
+KC_INLINE bool kc__wait_is_here(const kc_thread_t *t, const kc_wait_t *w)
+{
+    return w->co && w->worker == t->worker;
+}
 
 /* A plain thread, or a coroutine of another thread, goes on. */
 void kc__wait_wake_other(kc_wait_t *w);
@@ -282,7 +295,7 @@ KC_INLINE bool kc__wait_claim_here(kc_wait_t *w, int rc)
 /* The same on any thread, which is t. */
 KC_INLINE bool kc__wait_claim_own_on(const kc_thread_t *t, kc_wait_t *w, int rc)
 {
-    return w->co && w->worker == t->worker ? kc__wait_claim_here(w, rc) : kc__wait_claim(w, rc);
+    return kc__wait_is_here(t, w) ? kc__wait_claim_here(w, rc) : kc__wait_claim(w, rc);
 }
 
 KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
@@ -293,10 +306,8 @@ KC_INLINE bool kc__wait_claim_own(kc_wait_t *w, int rc)
 /* After a claim, on thread t: it goes on. w may be gone when this returns. */
 KC_INLINE void kc__wait_wake_on(const kc_thread_t *t, kc_wait_t *w)
 {
-    kcoro_t *co = w->co;
-
-    if (kc_likely(co && w->worker == t->worker))
-        kc__worker_ready(t->worker, co);
+    if (kc_likely(kc__wait_is_here(t, w)))
+        kc__worker_ready(t->worker, w->co);
     else
         kc__wait_wake_other(w);
 }

@@ -132,11 +132,17 @@ KC_INLINE void kc__worker_tell_loop(kc_worker_t *w)
         kc__worker_wake(w);
 }
 
-/* co, which waits, may run: on its own thread w, and from any thread. */
+/* co, which waits, may run: on its own thread w. */
 KC_INLINE void kc__worker_ready(kc_worker_t *w, kcoro_t *co)
 {
     kc__queue_push(&w->ready, &co->block);
     kc__worker_tell_loop(w);
+}
+
+/* The same in a turn of w: then main pumps. */
+KC_INLINE void kc__worker_ready_in_turn(kc_worker_t *w, kcoro_t *co)
+{
+    kc__queue_push(&w->ready, &co->block);
 }
 
 /* 32 bits that are hard to guess; with a seed, the seed's next ones. */

@@ -219,7 +219,7 @@ int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *mis
         rc = next_item(b, sub, item, missed);
         if (rc != -EAGAIN) {
             kc__wait_queue_unlock(&b->queue, 0);
-            kc__wait_spend(kc__thread(), w.co);
+            (void)kc__wait_spend(kc__thread(), w.co);
             return rc == -EPIPE ? b->cause : rc;
         }
         rc = kc__wait_queue_wait(&b->queue, 0, &w, deadline);

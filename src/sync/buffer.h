@@ -2,7 +2,7 @@
 /*
  * buffer.h - items of one size, first in first out, under the lock of whoever has it.
  *
- * SHAPE    bounded:    one ring of `capacity` items
+ * SHAPE    bounded:    a chunk of `capacity` items, behind whose end its beginning comes: a ring
  *          unlimited:  a list of chunks; a send fills the last one, a receive empties the first
  *
  *             first --> [ taken | items ] --> [ items ] --> [ items | free ] <-- last     spare
@@ -14,8 +14,11 @@
 
 #include "base/atomic.h"
 #include "base/base.h"
+#include "base/tsan.h"
 
 #include <string.h>
+
+enum { KC_ITEM_SMALL = KC_CACHE_LINE }; /* bytes */
 
 typedef struct kc_chunk {
     struct kc_chunk *next;
@@ -46,15 +49,36 @@ kc_chunk_t *kc__buffer_give(kc_buffer_t *b, kc_chunk_t *chunk);
 void kc__buffer_next_to_fill(kc_buffer_t *b);
 void kc__buffer_next_to_empty(kc_buffer_t *b);
 
+/* At most a cache line, without a call: of most sizes two pieces that overlap. */
+KC_INLINE void kc__item_copy_small(unsigned char *to, const unsigned char *from, size_t size)
+{
+    if (kc_likely(size == 8)) {
+        memcpy(to, from, 8);
+    } else if (size >= 32) {
+        memcpy(to, from, 32);
+        memcpy(to + size - 32, from + size - 32, 32);
+    } else if (size >= 16) {
+        memcpy(to, from, 16);
+        memcpy(to + size - 16, from + size - 16, 16);
+    } else if (size > 8) {
+        memcpy(to, from, 8);
+        memcpy(to + size - 8, from + size - 8, 8);
+    } else if (size >= 4) {
+        memcpy(to, from, 4);
+        memcpy(to + size - 4, from + size - 4, 4);
+    } else if (size > 0) { /* 1, 2 or 3; what has no size may be NULL */
+        to[0] = from[0];
+        to[size / 2] = from[size / 2];
+        to[size - 1] = from[size - 1];
+    }
+}
+
+/* Of a library that was not built with it, ThreadSanitizer sees the calls of memcpy alone. */
 KC_INLINE void kc__item_copy(void *to, const void *from, size_t size)
 {
-    if (kc_unlikely(!from))
-        return; /* only what has no size may be NULL */
-    if (kc_likely(size == sizeof(uint64_t)))
-        memcpy(to, from, sizeof(uint64_t));
-    else if (size == sizeof(uint32_t))
-        memcpy(to, from, sizeof(uint32_t));
-    else if (size > 0)
+    if (kc_likely(size == 8) || (size <= KC_ITEM_SMALL && (!kc__tsan() || size == 0)))
+        kc__item_copy_small(to, from, size);
+    else
         memcpy(to, from, size);
 }
 
@@ -63,54 +87,45 @@ KC_INLINE size_t kc__buffer_count(const kc_buffer_t *b)
     return kc_load_relaxed(&b->count);
 }
 
-/* One more fits. */
-KC_INLINE bool kc__buffer_has_room(const kc_buffer_t *b)
-{
-    if (kc_unlikely(b->unlimited))
-        return b->tail < b->slots || b->spare;
-    return kc__buffer_count(b) < b->slots;
-}
-
 KC_INLINE unsigned char *kc__buffer_slot(const kc_buffer_t *b, kc_chunk_t *chunk, size_t i)
 {
     return chunk->items + i * b->item_size;
 }
 
-/* Where the slot after this one is in the ring of a bounded one. */
-KC_INLINE size_t kc__buffer_after(const kc_buffer_t *b, size_t i)
+/* In the following three ring says that it is known to be no unlimited one. */
+
+/* One more fits. */
+KC_INLINE bool kc__buffer_has_room(const kc_buffer_t *b, bool ring)
 {
-    return i + 1 < b->slots ? i + 1 : 0;
+    if (!ring && kc_unlikely(b->unlimited))
+        return b->tail < b->slots || b->spare;
+    return kc__buffer_count(b) < b->slots;
 }
 
-KC_INLINE void kc__buffer_push(kc_buffer_t *b, const void *item)
+/* One more is in it: where the caller writes it. It fits. */
+KC_INLINE void *kc__buffer_push(kc_buffer_t *b, bool ring)
 {
-    if (kc_unlikely(b->tail == b->slots))
+    if (!ring && kc_unlikely(b->tail == b->slots && b->unlimited))
         kc__buffer_next_to_fill(b);
-    kc__item_copy(kc__buffer_slot(b, b->last, b->tail), item, b->item_size);
-    b->tail = b->unlimited ? b->tail + 1 : kc__buffer_after(b, b->tail);
+    size_t at = b->tail < b->slots ? b->tail : 0;
+    b->tail = at + 1;
     kc_store_relaxed(&b->count, kc__buffer_count(b) + 1);
+    return kc__buffer_slot(b, b->last, at);
 }
 
-/* The one that pop takes out. There is one. */
-KC_INLINE void *kc__buffer_oldest(kc_buffer_t *b)
+/* The oldest is not in it any more: where the caller reads it, before the next push or pop. There
+ * is one. */
+KC_INLINE void *kc__buffer_pop(kc_buffer_t *b, bool ring)
 {
-    if (kc_unlikely(b->head == b->slots))
+    if (!ring && kc_unlikely(b->head == b->slots && b->unlimited))
         kc__buffer_next_to_empty(b);
-    return kc__buffer_slot(b, b->first, b->head);
-}
-
-/* item is NULL: drops it. There is one. */
-KC_INLINE void kc__buffer_pop(kc_buffer_t *b, void *item)
-{
-    const void *oldest = kc__buffer_oldest(b);
-
-    if (item)
-        kc__item_copy(item, oldest, b->item_size);
-    size_t left = kc__buffer_count(b) - 1;
-    b->head = b->unlimited ? b->head + 1 : kc__buffer_after(b, b->head);
-    if (b->unlimited && left == 0) /* then there is one chunk, which is used again */
+    size_t at = b->head < b->slots ? b->head : 0, left = kc__buffer_count(b) - 1;
+    void *oldest = kc__buffer_slot(b, b->first, at);
+    b->head = at + 1;
+    if (!ring && left == 0) /* then there is one chunk, which is used again */
         b->head = b->tail = 0;
     kc_store_relaxed(&b->count, left);
+    return oldest;
 }
 
 #endif

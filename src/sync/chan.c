@@ -8,6 +8,10 @@
  *          if that cannot be done the caller waits in the queue itself. All of it under the lock:
  *          an item is in exactly one place, whatever ends a wait.
  *
+ *          One function decides what comes of a send or receive (next_step), one does it (pass),
+ *          one does what is left without the lock (conclude). The fast path calls the same three,
+ *          where it is known who calls and what the channel is like: it decides nothing else.
+ *
  * SHAPE    capacity 0   no buffer: senders and receivers meet
  *          capacity n   a ring; who receives from a full one moves the first sender's item up
  *          unlimited    a list of chunks, see buffer.h
@@ -20,7 +24,9 @@
  *
  * RULES    R1 nobody waits to receive while there is an item or a sender, nor to send while there
  *             is room or a receiver; but for waits that have ended and not left yet, and both
- *             cases of one select.
+ *             cases of one select. So nobody stands in the queue of the receivers unless the
+ *             buffer is empty, nor in that of the senders unless it is full.
+ *          R2 nobody waits in a channel that is closed.
  *
  * PROGRESS Everything but waiting is a few instructions and the copy of one item under a spin lock.
  *
@@ -72,7 +78,7 @@ int kc_chan_create_with(const kc_chan_opts_t *opts, kc_chan_t **out)
         return rc;
     }
     c->plain =
-        !kc__tsan() && !c->latest && !c->buffer.unlimited && opts->item_size == sizeof(uint64_t);
+        !kc__tsan() && !c->latest && !c->buffer.unlimited && opts->item_size <= KC_ITEM_SMALL;
     kc_store_relaxed(&c->refs, 1);
     *out = c;
     return 0;
@@ -110,11 +116,8 @@ static void chan_free(kc_chan_t *c)
 
     if (c->senders || c->receivers)
         kc__usage("kc_chan_release", "somebody still waits in the channel");
-    while (has_hook(c) && kc__buffer_count(b) > 0) {
-        void *item = kc__buffer_oldest(b);
-        c->more->undelivered(item, c->more->arg);
-        kc__buffer_pop(b, NULL);
-    }
+    while (has_hook(c) && kc__buffer_count(b) > 0)
+        c->more->undelivered(kc__buffer_pop(b, false), c->more->arg);
     kc__buffer_free(b);
     kc__free(c->more);
     kc__object_put(&c->block);
@@ -151,11 +154,9 @@ KC_INLINE kc_chan_waiter_t *claim_first(const kc_thread_t *t, kc_link_t **queue)
     while (*queue) {
         kc_chan_waiter_t *waiter = waiter_of(*queue);
         kc__wait_unlink(queue, &waiter->link);
-        if (kc_likely(waiter->only ? kc__wait_claim_own_on(t, waiter->wait, waiter->index)
-                                   : kc__wait_claim(waiter->wait, waiter->index))) {
-            waiter->rc = 0;
+        if (kc_likely(waiter->only ? kc__wait_claim_own_on(t, waiter->wait, 0)
+                                   : kc__wait_claim(waiter->wait, waiter->index)))
             return waiter;
-        }
     }
     return NULL;
 }
@@ -175,19 +176,45 @@ static bool has_other(kc_link_t *queue, const kc_wait_t *self)
     return false;
 }
 
-bool kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+/* ---- one item ------------------------------------------------------------------------------- */
+
+/* What comes of a send or a receive. */
+typedef enum {
+    CLOSED,
+    MEET,    /* the item goes from the one to the other          */
+    BUFFER,  /* it goes into the buffer, or comes from there     */
+    REPLACE, /* of latest: it takes the place of the old one     */
+    GROW,    /* of unlimited: not before there is another chunk  */
+    WAIT
+} step_t;
+
+/* With the lock: this is decided here, and nowhere else. met: somebody waits on the other side.
+ * plain: c is known to be so. */
+KC_INLINE step_t next_step(const kc_chan_t *c, int op, bool met, bool plain)
 {
     const kc_buffer_t *b = &c->buffer;
 
-    if (c->closed)
-        return true;
-    if (op == KC_SEND)
-        return b->unlimited || c->latest || kc__buffer_has_room(b) ||
-               has_other(c->receivers, self);
-    return kc__buffer_count(b) > 0 || has_other(c->senders, self);
+    if (op == KC_RECV) {
+        if (kc__buffer_count(b) > 0)
+            return BUFFER;
+        return met ? MEET : c->closed ? CLOSED : WAIT;
+    }
+    if (kc_unlikely(c->closed))
+        return CLOSED;
+    if (met)
+        return MEET;
+    if (kc__buffer_has_room(b, plain))
+        return BUFFER;
+    if (plain)
+        return WAIT;
+    return c->latest ? REPLACE : b->unlimited ? GROW : WAIT;
 }
 
-/* ---- one item ------------------------------------------------------------------------------- */
+bool kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
+{
+    return next_step(c, op, has_other(op == KC_SEND ? c->receivers : c->senders, self), false) !=
+           WAIT;
+}
 
 /* A latest one is full: the new item takes the place of the old. */
 static int replace(kc_chan_t *c, const void *item, kc_chunk_t **dropped)
@@ -205,55 +232,66 @@ static int replace(kc_chan_t *c, const void *item, kc_chunk_t **dropped)
     return 0;
 }
 
-KC_INLINE int put(const kc_thread_t *t, kc_chan_t *c, const void *item, kc_chan_after_t *after)
+/* to is NULL: who receives does not want it. */
+KC_INLINE void copy(const kc_chan_t *c, void *to, const void *from, bool plain)
 {
-    kc_chan_waiter_t *waiter;
+    if (kc_unlikely(!to))
+        return;
+    if (plain)
+        kc__item_copy_small(to, from, c->buffer.item_size);
+    else
+        kc__item_copy(to, from, c->buffer.item_size);
+}
 
-    if (kc_unlikely(c->closed))
-        return -EPIPE;
-    if (c->receivers && (waiter = claim_first(t, &c->receivers)) != NULL) {
-        if (waiter->item)
-            kc__item_copy(waiter->item, item, c->buffer.item_size);
-        after->woken = waiter->wait;
+/*
+ * As kc__chan_try, on thread t. Who waits on the other side is claimed before anything is decided:
+ * by R1 it is needed, whatever the buffer holds. plain: c is known to be so; then there is no call.
+ */
+KC_INLINE int pass(const kc_thread_t *t, kc_chan_t *c, int op, void *item, kc_chan_after_t *after,
+                   bool plain)
+{
+    kc_link_t **queue = kc__chan_queue(c, op == KC_SEND ? KC_RECV : KC_SEND);
+    kc_chan_waiter_t *other = *queue ? claim_first(t, queue) : NULL;
+    kc_buffer_t *b = &c->buffer;
+
+    switch (next_step(c, op, other != NULL, plain)) {
+    case MEET:
+        copy(c, op == KC_SEND ? other->item : item, op == KC_SEND ? item : other->item, plain);
+        after->woken = other->wait;
         return 0;
-    }
-    if (kc__buffer_has_room(&c->buffer)) {
-        kc__buffer_push(&c->buffer, item);
+    case BUFFER:
+        if (op == KC_SEND) {
+            copy(c, kc__buffer_push(b, plain), item, plain);
+            return 0;
+        }
+        copy(c, item, kc__buffer_pop(b, plain), plain);
+        if (other) { /* there is room for its item now */
+            copy(c, kc__buffer_push(b, plain), other->item, plain);
+            after->woken = other->wait;
+        }
         return 0;
-    }
-    if (kc_unlikely(c->latest)) {
+    case REPLACE: {
         kc_chunk_t *dropped = NULL; /* so that after may stay in registers */
         int rc = replace(c, item, &dropped);
         after->dropped = dropped;
         return rc;
     }
-    return c->buffer.unlimited ? -ENOMEM : -EAGAIN;
-}
-
-KC_INLINE int take(const kc_thread_t *t, kc_chan_t *c, void *item, kc_chan_after_t *after)
-{
-    kc_chan_waiter_t *waiter = NULL;
-
-    if (kc__buffer_count(&c->buffer) > 0) {
-        kc__buffer_pop(&c->buffer, item);
-        if (c->senders && (waiter = claim_first(t, &c->senders)) != NULL)
-            kc__buffer_push(&c->buffer, waiter->item);
-    } else if (c->senders && (waiter = claim_first(t, &c->senders)) != NULL) {
-        if (item)
-            kc__item_copy(item, waiter->item, c->buffer.item_size);
-    } else {
-        return c->closed ? -EPIPE : -EAGAIN;
+    case GROW:
+        return -ENOMEM;
+    case CLOSED:
+        return -EPIPE;
+    case WAIT:
+        break;
     }
-    if (waiter)
-        after->woken = waiter->wait;
-    return 0;
+    return -EAGAIN;
 }
 
 int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
 {
     const kc_thread_t *t = kc__thread();
 
-    return op == KC_SEND ? put(t, c, item, after) : take(t, c, item, after);
+    return op == KC_SEND ? pass(t, c, KC_SEND, item, after, false)
+                         : pass(t, c, KC_RECV, item, after, false);
 }
 
 int kc__chan_grow(kc_chan_t *c)
@@ -316,6 +354,29 @@ KC_INLINE int enqueue_and_wait(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op
     return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
 }
 
+/*
+ * Without the lock: the caller, on thread t in the job of co, has sent or received at once. Who has
+ * waited for an item without a buffer runs now, others soon. here: the caller is known to be a
+ * plain body, and the other to be of the same thread.
+ */
+KC_INLINE int conclude(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op,
+                       const kc_chan_after_t *after, bool here)
+{
+    if (after->woken) {
+        if (op == KC_SEND && c->buffer.slots == 0) {
+            kc__wait_hand_over(t, here ? t->current : co, after->woken);
+            return 0;
+        }
+        if (here)
+            kc__worker_ready_in_turn(t->worker, after->woken->co);
+        else
+            kc__wait_wake_on(t, after->woken);
+    }
+    if (kc_unlikely(after->dropped != NULL))
+        drop(c, after->dropped);
+    return here ? kc__wait_spend_in_body(t) : kc__wait_spend(t, co);
+}
+
 /* The handle that the user gave to one of the four below is none. */
 static KC_COLD int not_a_channel(const kc_chan_t *c, int op, kc_time_t deadline)
 {
@@ -342,25 +403,15 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
         return rc;
     for (;;) {
         kc__spin_lock(&c->lock);
-        rc = op == KC_SEND ? put(t, c, item, &after) : take(t, c, item, &after);
+        rc = pass(t, c, op, item, &after, false);
         if (rc == -EAGAIN)
             return enqueue_and_wait(t, co, c, op, item, deadline, true);
         kc__spin_unlock(&c->lock);
         if (kc_likely(rc == 0))
-            break;
+            return conclude(t, co, c, op, &after, false);
         if (rc != -ENOMEM || kc__chan_grow(c) != 0)
             return kc__chan_result(c, rc);
     }
-    if (op == KC_SEND && c->buffer.slots == 0) { /* the receiver has waited for it */
-        kc__wait_hand_over(t, co, after.woken);
-        return 0;
-    }
-    if (after.woken)
-        kc__wait_wake_on(t, after.woken);
-    if (kc_unlikely(after.dropped != NULL))
-        drop(c, after.dropped);
-    kc__wait_spend(t, co);
-    return 0;
 }
 
 static KC_NOINLINE int transfer_by_thread(kc_thread_t *t, kc_chan_t *c, int op, void *item,
@@ -369,66 +420,29 @@ static KC_NOINLINE int transfer_by_thread(kc_thread_t *t, kc_chan_t *c, int op, 
     return transfer_by(t, NULL, c, op, item, deadline);
 }
 
-KC_INLINE int transfer(kc_chan_t *c, int op, void *item, kc_time_t deadline)
+KC_INLINE int transfer_slow(kc_chan_t *c, int op, void *item, kc_time_t deadline)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    if (kc_unlikely(!co))
-        return transfer_by_thread(t, c, op, item, deadline);
-    return transfer_by(t, co, c, op, item, deadline);
+    return kc_unlikely(!co) ? transfer_by_thread(t, c, op, item, deadline)
+                            : transfer_by(t, co, c, op, item, deadline);
 }
 
-/*
- * What most sends and receives are, in a few instructions and without a call or a frame: in a job
- * that is not cancelled, of pointers or numbers, and the lock is free. True: it is locked now.
- */
-KC_INLINE bool lock_fast(kc_thread_t *t, kc_chan_t *c, const void *item)
-{
-    const kcoro_t *co = t->current;
-
-    return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) && item &&
-           kc_load_relaxed(&c->block.magic) == KC_CHAN_MAGIC && t->worker->budget != 1 &&
-           !kc__job_is_stopped(kc__job_of(co->task)) && kc__spin_trylock_untold(&c->lock);
-}
-
-/* A stream: room or an item is there, and nobody in queue. False: nothing was done. */
-KC_INLINE bool stream_fast(kc_chan_t *c, int op, void *item)
-{
-    kc_thread_t *t = kc__thread();
-
-    if (!lock_fast(t, c, item))
-        return false;
-    kc_buffer_t *b = &c->buffer;
-    size_t count = kc__buffer_count(b);
-    bool done =
-        op == KC_SEND ? !c->receivers && !c->closed && count < b->slots : !c->senders && count > 0;
-    if (kc_likely(done)) {
-        size_t *at = op == KC_SEND ? &b->tail : &b->head;
-        uint64_t *slot = (uint64_t *)(void *)b->first->items + *at;
-        memcpy(op == KC_SEND ? (void *)slot : item, op == KC_SEND ? item : (void *)slot,
-               sizeof *slot);
-        *at = kc__buffer_after(b, *at);
-        kc_store_relaxed(&b->count, op == KC_SEND ? count + 1 : count - 1);
-        t->worker->budget--;
-    }
-    kc__spin_unlock_untold(&c->lock);
-    return done;
-}
-
-/* Apart, so that the fast ways need no frame. */
 static KC_NOINLINE KC_AFTER_SWITCH int send_slow(kc_chan_t *c, const void *item,
                                                  kc_time_t deadline)
 {
-    return transfer(c, KC_SEND, (void *)(uintptr_t)item, deadline);
+    return transfer_slow(c, KC_SEND, (void *)(uintptr_t)item, deadline);
 }
 
 static KC_NOINLINE KC_AFTER_SWITCH int recv_slow(kc_chan_t *c, void *item, kc_time_t deadline)
 {
-    return transfer(c, KC_RECV, item, deadline);
+    return transfer_slow(c, KC_RECV, item, deadline);
 }
 
-/* The same, with the lock, in a job, and nobody is there to meet. */
+/* ---- the fast path: the same, in the circumstances of most calls ----------------------------- */
+
+/* With the lock, in a plain body. Apart, so that the fast path needs no frame. */
 static KC_NOINLINE KC_AFTER_SWITCH int wait_to_send(kc_thread_t *t, kc_chan_t *c, void *item)
 {
     return enqueue_and_wait(t, t->current, c, KC_SEND, item, KC_FOREVER, false);
@@ -439,56 +453,48 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_to_receive(kc_thread_t *t, kc_chan_t
     return enqueue_and_wait(t, t->current, c, KC_RECV, item, KC_FOREVER, false);
 }
 
-/* With the lock: the first in a queue is of this thread, waits for nothing else, and is claimed
- * now. NULL: it is another one. */
-KC_INLINE kc_chan_waiter_t *claim_fast(kc_thread_t *t, kc_link_t **queue)
+/* Without the lock: the other side is of another thread. */
+static KC_NOINLINE int conclude_there(kc_thread_t *t, kc_chan_t *c, int op, kc_wait_t *woken)
 {
-    kc_chan_waiter_t *waiter = waiter_of(*queue);
-    kc_wait_t *w = waiter->wait;
-
-    if (!waiter->only || !w->co || w->worker != t->worker || !kc__wait_claim_own(w, 0))
-        return NULL;
-    kc__wait_unlink(queue, &waiter->link);
-    waiter->rc = 0;
-    return waiter;
+    return conclude(t, t->current, c, op, &(kc_chan_after_t){ woken, NULL }, false);
 }
 
-/* A meeting, without a buffer: somebody of this thread is there, or the caller waits. */
-KC_INLINE int meet_fast(kc_chan_t *c, int op, void *item)
+/* There is an item, and the caller is a plain body that is not cancelled. */
+KC_INLINE bool is_ordinary(const kcoro_t *co, const kc_chan_t *c, int op, const void *item)
+{
+    return kc_likely(kc_load_relaxed(&co->block.flags) == KC_CORO_TASK) &&
+           kc_likely(kc__chan_has_item(c, op, item)) &&
+           kc_likely(!kc__job_is_stopped(kc__job_of(co->task)));
+}
+
+/*
+ * Of a plain channel. What is not ordinary goes the slow way before anything has changed: if the
+ * lock is not free, too. So does what cannot be done, which changes nothing either.
+ */
+KC_INLINE int transfer_fast(kc_chan_t *c, int op, void *item)
 {
     kc_thread_t *t = kc__thread();
-    kc_link_t **queue = kc__chan_queue(c, op == KC_SEND ? KC_RECV : KC_SEND);
-    kc_chan_waiter_t *waiter = NULL;
+    kc_chan_after_t after = { NULL, NULL };
 
-    if (kc_likely(lock_fast(t, c, item))) {
-        if (!*queue && kc_likely(!c->closed))
+    if (kc__object_is(c, KC_CHAN_MAGIC) && is_ordinary(t->current, c, op, item) &&
+        kc_likely(kc__spin_trylock_untold(&c->lock))) {
+        int rc = pass(t, c, op, item, &after, true);
+        if (rc == -EAGAIN)
             return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
-        waiter = *queue ? claim_fast(t, queue) : NULL;
-        if (kc_likely(waiter && waiter->item))
-            memcpy(op == KC_SEND ? waiter->item : item, op == KC_SEND ? item : waiter->item,
-                   sizeof(uint64_t));
         kc__spin_unlock_untold(&c->lock);
+        if (kc_likely(rc == 0))
+            return kc_likely(!after.woken || kc__wait_is_here(t, after.woken))
+                       ? conclude(t, NULL, c, op, &after, true)
+                       : conclude_there(t, c, op, after.woken);
     }
-    if (kc_unlikely(!waiter))
-        return op == KC_SEND ? send_slow(c, item, KC_FOREVER) : recv_slow(c, item, KC_FOREVER);
-    if (op == KC_SEND) {
-        kc__wait_hand_over(t, t->current, waiter->wait);
-    } else {
-        t->worker->budget--;
-        kc__queue_push(&t->worker->ready, &waiter->wait->co->block);
-    }
-    return 0;
+    return op == KC_SEND ? send_slow(c, item, KC_FOREVER) : recv_slow(c, item, KC_FOREVER);
 }
 
 int kc_chan_send(kc_chan_t *c, const void *item)
 {
-    void *from = (void *)(uintptr_t)item;
-
-    if (c && c->plain && c->buffer.slots == 0)
-        return meet_fast(c, KC_SEND, from);
-    return c && c->plain && kc_likely(stream_fast(c, KC_SEND, from))
-               ? 0
-               : send_slow(c, item, KC_FOREVER);
+    if (kc_unlikely(!c || !c->plain))
+        return send_slow(c, item, KC_FOREVER);
+    return transfer_fast(c, KC_SEND, (void *)(uintptr_t)item);
 }
 
 int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
@@ -498,11 +504,9 @@ int kc_chan_send_until(kc_chan_t *c, const void *item, kc_time_t deadline)
 
 int kc_chan_recv(kc_chan_t *c, void *item)
 {
-    if (c && c->plain && c->buffer.slots == 0)
-        return meet_fast(c, KC_RECV, item);
-    return c && c->plain && kc_likely(stream_fast(c, KC_RECV, item))
-               ? 0
-               : recv_slow(c, item, KC_FOREVER);
+    if (kc_unlikely(!c || !c->plain))
+        return recv_slow(c, item, KC_FOREVER);
+    return transfer_fast(c, KC_RECV, item);
 }
 
 int kc_chan_recv_until(kc_chan_t *c, void *item, kc_time_t deadline)

@@ -29,7 +29,8 @@ struct kc_chan {
     kc_spin_t lock;           /* A                                                            */
     KC_ATOMIC(uint32_t) refs; /* A                                                            */
     bool closed;              /* L                                                            */
-    bool plain;               /* I  of 8-byte items; a ring, or no buffer: see chan.c           */
+    bool plain;               /* I  items of a cache line at most; a ring, or no buffer; nobody
+                                    watches: what the fast path serves                          */
     bool latest;              /* I  a send replaces what is in the buffer                     */
     int cause;                /* L  0: open; else why it was closed, for good                 */
     kc_buffer_t buffer;       /* L                                                            */
@@ -51,8 +52,8 @@ typedef struct {
     kc_link_t link;  /* L                                                                      */
     kc_wait_t *wait; /* I  of a select: the same for all its cases                             */
     void *item;      /* I  where the item goes, or comes from                                  */
-    int index;       /* I  what its wait returns: which case it is                             */
-    int rc;          /* >(claim) 0, or why the channel was closed                              */
+    int index;       /* I  what its wait returns: which case it is; only: 0                    */
+    int rc;          /* >(claim) 0 from the beginning; or why the channel was closed           */
     bool only;       /* I  the wait is in this queue only                                       */
 } kc_chan_waiter_t;
 

@@ -343,7 +343,7 @@ static int wait_until(kc_thread_t *t, kcoro_t *co, select_t *s, kc_time_t timeou
     int rc = try_each(s);
 
     if (rc >= 0)
-        kc__wait_spend(t, co);
+        (void)kc__wait_spend(t, co);
     if (rc != -EAGAIN)
         return rc;
     kc_time_t deadline = KC_FOREVER;

@@ -205,7 +205,7 @@ void kc__wait_hand_over(kc_thread_t *t, kcoro_t *co, kc_wait_t *w)
     kc__wait_wake(w);
 }
 
-void kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
+int kc__wait_let_others(kc_thread_t *t, kcoro_t *co)
 {
     (void)t, (void)co;
     model_fail("a plain thread has no credit");
