@@ -6,7 +6,8 @@
  *   kc__usage  the caller's: one line that names the call and the rule (KC_RULE), then abort. It is
  *              in coro/usage.c.
  *   KC_ASSERT  ours, O(1): always on.
- *   KC_CHECK   ours, O(n): debug builds only.
+ *   KC_CHECK   ours, O(n): debug builds only. Not in models, which find faults in their own way,
+ *              and try the same interleavings in all builds.
  */
 #ifndef KC_BASE_BASE_H
 #define KC_BASE_BASE_H
@@ -36,7 +37,7 @@ _Noreturn KC_COLD void kc__die(const char *format, ...) __attribute__((format(pr
     (kc_likely(cond) ? (void)0                                                                    \
                      : kc__die("internal error: %s, at %s:%d", #cond, __FILE__, __LINE__))
 
-#ifdef NDEBUG
+#if defined(NDEBUG) || defined(KC_MODEL)
 #define KC_CHECK(cond) ((void)0)
 #else
 #define KC_CHECK(cond) KC_ASSERT(cond)

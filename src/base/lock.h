@@ -77,6 +77,12 @@ KC_INLINE void kc__spin_lock(kc_spin_t *l)
     kc__tsan_acquire(l);
 }
 
+/* Somebody has it: for checks. */
+KC_INLINE bool kc__spin_is_taken(const kc_spin_t *l)
+{
+    return kc_load_relaxed(&l->word) != 0;
+}
+
 /* True: taken, and nobody is told of it. */
 KC_INLINE bool kc__spin_trylock_untold(kc_spin_t *l)
 {

@@ -349,6 +349,14 @@ KC_INLINE void kc__wait_unlink(kc_link_t **ring, kc_link_t *l)
 
 #endif
 
+/* What a ring may be, as far as that is seen at its ends. */
+KC_INLINE bool kc__wait_ring_is_legal(const kc_link_t *first)
+{
+    const kc_link_t *next = first ? first->next : NULL, *last = first ? first->prev : NULL;
+
+    return !first || (next && last && next->prev == first && last->next == first);
+}
+
 /*
  * Those who are claimed under a lock and woken without it, in the order in which they came: a list
  * linked by next, which is NULL in all that are in no ring. Appends one; returns the new end.

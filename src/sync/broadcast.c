@@ -179,6 +179,7 @@ static int next_item(kc_broadcast_t *b, kc_subscription_t *sub, void *item, uint
 {
     uint64_t oldest = b->sent > b->capacity ? b->sent - b->capacity : 0, lost = 0;
 
+    KC_CHECK(kc__wait_queue_is_locked(&b->queue));
     if (sub->next == b->sent)
         return b->cause ? -EPIPE : -EAGAIN;
     if (sub->next < oldest) {

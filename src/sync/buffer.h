@@ -92,6 +92,21 @@ KC_INLINE unsigned char *kc__buffer_slot(const kc_buffer_t *b, kc_chunk_t *chunk
     return chunk->items + i * b->item_size;
 }
 
+/* What it may be; each unlock of a channel is checked in debug builds. */
+KC_INLINE bool kc__buffer_is_legal(const kc_buffer_t *b)
+{
+    size_t count = kc__buffer_count(b), end = b->head + count;
+
+    if (b->slots == 0)
+        return count == 0 && !b->first && !b->last;
+    if (!b->first || !b->last || b->head > b->slots || b->tail > b->slots ||
+        end % b->slots != b->tail % b->slots)
+        return false;
+    if (!b->unlimited)
+        return count <= b->slots && b->first == b->last;
+    return b->first == b->last ? end == b->tail : end >= b->slots + b->tail;
+}
+
 /* In the following three ring says that it is known to be no unlimited one. */
 
 /* One more fits. */

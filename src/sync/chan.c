@@ -161,21 +161,6 @@ KC_INLINE kc_chan_waiter_t *claim_first(const kc_thread_t *t, kc_link_t **queue)
     return NULL;
 }
 
-/* Somebody waits there, as it looks, who is not self. */
-static bool has_other(kc_link_t *queue, const kc_wait_t *self)
-{
-    kc_link_t *l = queue;
-
-    if (l)
-        do {
-            kc_wait_t *w = waiter_of(l)->wait;
-            if (w != self && kc__wait_is_open(w))
-                return true;
-            l = l->next;
-        } while (l != queue);
-    return false;
-}
-
 /* ---- one item ------------------------------------------------------------------------------- */
 
 /* What comes of a send or a receive. */
@@ -212,8 +197,10 @@ KC_INLINE step_t next_step(const kc_chan_t *c, int op, bool met, bool plain)
 
 bool kc__chan_is_ready(const kc_chan_t *c, int op, const kc_wait_t *self)
 {
-    return next_step(c, op, has_other(op == KC_SEND ? c->receivers : c->senders, self), false) !=
-           WAIT;
+    bool met = kc__chan_first_open(op == KC_SEND ? c->receivers : c->senders, self) != NULL;
+
+    KC_CHECK(kc__spin_is_taken(&c->lock));
+    return next_step(c, op, met, false) != WAIT;
 }
 
 /* A latest one is full: the new item takes the place of the old. */
@@ -254,6 +241,7 @@ KC_INLINE int pass(const kc_thread_t *t, kc_chan_t *c, int op, void *item, kc_ch
     kc_chan_waiter_t *other = *queue ? claim_first(t, queue) : NULL;
     kc_buffer_t *b = &c->buffer;
 
+    KC_CHECK(kc__spin_is_taken(&c->lock));
     switch (next_step(c, op, other != NULL, plain)) {
     case MEET:
         copy(c, op == KC_SEND ? other->item : item, op == KC_SEND ? item : other->item, plain);
@@ -294,16 +282,22 @@ int kc__chan_try(kc_chan_t *c, int op, void *item, kc_chan_after_t *after)
                          : pass(t, c, KC_RECV, item, after, false);
 }
 
+/* Keeps a chunk for later, or frees it. */
+static void give(kc_chan_t *c, kc_chunk_t *chunk)
+{
+    kc__chan_lock(c);
+    chunk = kc__buffer_give(&c->buffer, chunk);
+    kc__chan_unlock(c);
+    kc__free(chunk);
+}
+
 int kc__chan_grow(kc_chan_t *c)
 {
     kc_chunk_t *chunk = kc__buffer_chunk(&c->buffer);
 
     if (!chunk)
         return -ENOMEM;
-    kc__spin_lock(&c->lock);
-    chunk = kc__buffer_give(&c->buffer, chunk);
-    kc__spin_unlock(&c->lock);
-    kc__free(chunk);
+    give(c, chunk);
     return 0;
 }
 
@@ -311,10 +305,7 @@ int kc__chan_grow(kc_chan_t *c)
 static KC_COLD void drop(kc_chan_t *c, kc_chunk_t *chunk)
 {
     c->more->undelivered(chunk->items, c->more->arg);
-    kc__spin_lock(&c->lock);
-    chunk = kc__buffer_give(&c->buffer, chunk);
-    kc__spin_unlock(&c->lock);
-    kc__free(chunk);
+    give(c, chunk);
 }
 
 void kc__chan_after(kc_chan_t *c, const kc_chan_after_t *after)
@@ -342,15 +333,15 @@ KC_INLINE int enqueue_and_wait(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op
     kc__wait_begin_on(t, co, &w, op == KC_SEND ? KC_WAIT_SEND : KC_WAIT_RECV, c);
     kc__wait_link(kc__chan_queue(c, op), &waiter.link);
     if (told)
-        kc__spin_unlock(&c->lock);
+        kc__chan_unlock(c);
     else
-        kc__spin_unlock_untold(&c->lock);
+        kc__chan_unlock_untold(c);
     int rc = kc__wait_commit_on(t, co, &w, deadline);
     if (kc_likely(rc == 0))
         return waiter.rc;
-    kc__spin_lock(&c->lock);
+    kc__chan_lock(c);
     kc__wait_unlink(kc__chan_queue(c, op), &waiter.link);
-    kc__spin_unlock(&c->lock);
+    kc__chan_unlock(c);
     return rc == -ECANCELED ? kc__job_cancelled_here(w.co) : rc;
 }
 
@@ -402,11 +393,11 @@ KC_INLINE int transfer_by(kc_thread_t *t, kcoro_t *co, kc_chan_t *c, int op, voi
     if (kc_unlikely(rc != 0))
         return rc;
     for (;;) {
-        kc__spin_lock(&c->lock);
+        kc__chan_lock(c);
         rc = pass(t, c, op, item, &after, false);
         if (rc == -EAGAIN)
             return enqueue_and_wait(t, co, c, op, item, deadline, true);
-        kc__spin_unlock(&c->lock);
+        kc__chan_unlock(c);
         if (kc_likely(rc == 0))
             return conclude(t, co, c, op, &after, false);
         if (rc != -ENOMEM || kc__chan_grow(c) != 0)
@@ -481,7 +472,7 @@ KC_INLINE int transfer_fast(kc_chan_t *c, int op, void *item)
         int rc = pass(t, c, op, item, &after, true);
         if (rc == -EAGAIN)
             return op == KC_SEND ? wait_to_send(t, c, item) : wait_to_receive(t, c, item);
-        kc__spin_unlock_untold(&c->lock);
+        kc__chan_unlock_untold(c);
         if (kc_likely(rc == 0))
             return kc_likely(!after.woken || kc__wait_is_here(t, after.woken))
                        ? conclude(t, NULL, c, op, &after, true)
@@ -525,9 +516,9 @@ static int try(kc_chan_t *c, int op, void *item, const char *call)
     if (!kc__chan_has_item(c, op, item))
         return -EINVAL;
     do {
-        kc__spin_lock(&c->lock);
+        kc__chan_lock(c);
         rc = kc__chan_try(c, op, item, &after);
-        kc__spin_unlock(&c->lock);
+        kc__chan_unlock(c);
     } while (rc == -ENOMEM && kc__chan_grow(c) == 0);
     kc__chan_after(c, &after);
     return kc__chan_result(c, rc);
@@ -562,13 +553,13 @@ static void close_with(kc_chan_t *c, int cause)
 {
     kc_link_t *claimed = NULL;
 
-    kc__spin_lock(&c->lock);
+    kc__chan_lock(c);
     if (!c->closed) { /* else nobody waits there */
         c->closed = true;
         c->cause = cause;
         turn_away(&c->senders, cause, turn_away(&c->receivers, cause, &claimed));
     }
-    kc__spin_unlock(&c->lock);
+    kc__chan_unlock(c);
     kc__wait_wake_all(claimed);
 }
 
@@ -591,9 +582,9 @@ int kc_chan_cause(const kc_chan_t *c)
     if (!c)
         return -EINVAL;
     kc__chan_check(c, "kc_chan_cause");
-    kc_spin_t *lock = (kc_spin_t *)(uintptr_t)&c->lock;
-    kc__spin_lock(lock);
-    int cause = c->cause;
-    kc__spin_unlock(lock);
+    kc_chan_t *mine = (kc_chan_t *)(uintptr_t)c;
+    kc__chan_lock(mine);
+    int cause = mine->cause;
+    kc__chan_unlock(mine);
     return cause;
 }

@@ -66,6 +66,54 @@ typedef struct {
 /* A handle that the user gives: aborts if it is none. */
 void kc__chan_check(const kc_chan_t *c, const char *call);
 
+/* With the lock: the first wait in a queue that is open, as it looks, and not self; NULL: none. */
+KC_INLINE const kc_wait_t *kc__chan_first_open(const kc_link_t *queue, const kc_wait_t *self)
+{
+    const kc_link_t *l = queue;
+
+    for (; l; l = l->next != queue ? l->next : NULL) {
+        const kc_wait_t *w = kc_container_of(l, const kc_chan_waiter_t, link)->wait;
+        if (w != self && kc__wait_is_open(w))
+            return w;
+    }
+    return NULL;
+}
+
+/* With the lock: what it may be, R1 and R2 of chan.c; each unlock is checked in debug builds. */
+KC_INLINE bool kc__chan_is_legal(const kc_chan_t *c)
+{
+    const kc_buffer_t *b = &c->buffer;
+    size_t count = kc__buffer_count(b);
+    bool both = c->receivers && c->senders;
+    const kc_wait_t *receiver = both ? kc__chan_first_open(c->receivers, NULL) : NULL;
+    const kc_wait_t *sender = both ? kc__chan_first_open(c->senders, NULL) : NULL;
+
+    return kc__spin_is_taken(&c->lock) && kc__buffer_is_legal(b) &&
+           kc__wait_ring_is_legal(c->receivers) && kc__wait_ring_is_legal(c->senders) &&
+           (!c->receivers || count == 0) &&                                       /* R1 */
+           (!c->senders || (count == b->slots && !b->unlimited && !c->latest)) && /* R1 */
+           (!receiver || !sender || (receiver == sender && sender->kind == KC_WAIT_SELECT)) &&
+           c->closed == (c->cause != 0) && !(c->closed && (c->receivers || c->senders)); /* R2 */
+}
+
+KC_INLINE void kc__chan_lock(kc_chan_t *c)
+{
+    kc__spin_lock(&c->lock);
+}
+
+KC_INLINE void kc__chan_unlock(kc_chan_t *c)
+{
+    KC_CHECK(kc__chan_is_legal(c));
+    kc__spin_unlock(&c->lock);
+}
+
+/* The same where nobody is told (tsan.h). */
+KC_INLINE void kc__chan_unlock_untold(kc_chan_t *c)
+{
+    KC_CHECK(kc__chan_is_legal(c));
+    kc__spin_unlock_untold(&c->lock);
+}
+
 /*
  * With the lock: sends or receives at once, if that can be done. op: KC_SEND or KC_RECV. A select
  * that stands in queues already has claimed its own wait before, and so does not meet itself.

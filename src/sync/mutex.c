@@ -190,6 +190,7 @@ static KC_NOINLINE void unlock_slow(kc_wait_queue_t *l)
 {
     kc__wait_queue_lock(l);
     kc_wait_t *w = kc__wait_queue_take(l);
+    KC_CHECK(w || !l->first); /* R1 */
     kc__wait_queue_unlock(l, w ? kc_container_of(w, wait_t, wait)->owner : 0);
     if (w)
         kc__wait_wake(w);

@@ -42,6 +42,7 @@ static kc_link_t *let_in(kc_wait_queue_t *l, uint64_t *own)
 {
     kc_link_t *in = NULL, **end = &in;
 
+    KC_CHECK(kc__wait_queue_is_locked(l));
     while (l->first && !(*own & WRITER)) {
         kc_wait_t *w = kc__wait_of(l->first);
         bool writes = w->kind == KC_WAIT_WRITE;
@@ -60,6 +61,7 @@ static void unlock_and_wake(kc_wait_queue_t *l, uint64_t own)
 {
     kc_link_t *in = let_in(l, &own);
 
+    KC_CHECK(own || !l->first); /* nobody waits for what is free */
     kc__wait_queue_unlock(l, own);
     kc__wait_wake_all(in);
 }

@@ -147,9 +147,9 @@ static int try_each(select_t *s)
         if (!this->chan)
             continue;
         do {
-            kc__spin_lock(&this->chan->lock);
+            kc__chan_lock(this->chan);
             rc = kc__chan_try(this->chan, this->op, this->item, &after);
-            kc__spin_unlock(&this->chan->lock);
+            kc__chan_unlock(this->chan);
         } while (rc == -ENOMEM && kc__chan_grow(this->chan) == 0);
         if (rc == -ENOMEM)
             return rc;
@@ -199,7 +199,7 @@ static size_t lock_all(const kc_case_t *cases, size_t count, kc_chan_t **chans)
     for (size_t i = 0; i < all; i++)
         if (sorted || n == 0 || chans[n - 1] != chans[i]) {
             chans[n++] = chans[i];
-            kc__spin_lock(&chans[i]->lock);
+            kc__chan_lock(chans[i]);
         }
     return n;
 }
@@ -237,7 +237,7 @@ static int try_at_once(kc_case_t *cases, size_t n, bool biased, kc_chan_t **chan
                 rc = kc__chan_try(cases[i].chan, cases[i].op, cases[i].item, &after);
         } while (i >= 0 && rc == -EAGAIN);
         while (locked > 0)
-            kc__spin_unlock(&chans[--locked]->lock);
+            kc__chan_unlock(chans[--locked]);
     } while (rc == -ENOMEM && kc__chan_grow(cases[i].chan) == 0);
     if (rc == -EAGAIN || rc == -ENOMEM)
         return rc;
@@ -254,9 +254,9 @@ static void leave_queues(const select_t *s)
         kc_chan_t *c = s->cases[i].chan;
         if (!c || s->turns[i].index < 0)
             continue;
-        kc__spin_lock(&c->lock);
+        kc__chan_lock(c);
         kc__wait_unlink(kc__chan_queue(c, s->cases[i].op), &s->turns[i].link);
-        kc__spin_unlock(&c->lock);
+        kc__chan_unlock(c);
     }
 }
 
@@ -270,7 +270,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
     kc_chan_waiter_t *waiter = &s->turns[i];
     int rc = STANDS;
 
-    kc__spin_lock(&this->chan->lock);
+    kc__chan_lock(this->chan);
     if (!kc__chan_is_ready(this->chan, this->op, w)) {
         *waiter = (kc_chan_waiter_t){ .wait = w, .item = this->item, .index = (int)i };
         kc__wait_link(kc__chan_queue(this->chan, this->op), &waiter->link);
@@ -279,7 +279,7 @@ static int stand(const select_t *s, size_t i, kc_wait_t *w, kc_chan_after_t *aft
     } else {
         rc = kc__chan_try(this->chan, this->op, this->item, after);
     }
-    kc__spin_unlock(&this->chan->lock);
+    kc__chan_unlock(this->chan);
     return rc;
 }
 

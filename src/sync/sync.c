@@ -118,6 +118,7 @@ void kc_sem_release(kc_sem_t *s, uint32_t n)
     kc_link_t *taken = kc__wait_queue_take_some(l, n);
     for (kc_link_t *w = taken; w; w = w->next)
         own -= ONE;
+    KC_CHECK(own < ONE || !l->first); /* nobody waits for what is free */
     kc__wait_queue_unlock(l, own);
     kc__wait_wake_all(taken);
 }
@@ -315,6 +316,7 @@ static void meet(kc_wait_queue_t *l)
 {
     kc_link_t *taken = NULL, **end = &taken;
 
+    KC_CHECK(kc__wait_queue_is_locked(l));
     while (l->first) {
         kc_wait_t *w = kc__wait_of(l->first);
         kc__wait_unlink(&l->first, &w->link);

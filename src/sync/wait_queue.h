@@ -72,9 +72,24 @@ KC_INLINE uint64_t kc__wait_queue_lock(kc_wait_queue_t *l)
     }
 }
 
+/* Somebody has the lock: for checks. */
+KC_INLINE bool kc__wait_queue_is_locked(const kc_wait_queue_t *l)
+{
+    return kc_load_relaxed(&l->word) & KC_WAIT_QUEUE_LOCK;
+}
+
+/* With the lock: what it may be when it is given back, with these bits of the object's own; each
+ * unlock is checked in debug builds. */
+KC_INLINE bool kc__wait_queue_is_legal(const kc_wait_queue_t *l, uint64_t own)
+{
+    return kc__wait_queue_is_locked(l) && !(own & KC_WAIT_QUEUE_BUSY) &&
+           kc__wait_ring_is_legal(l->first);
+}
+
 /* Gives it back, and sets the object's own bits. The last access. */
 KC_INLINE void kc__wait_queue_unlock(kc_wait_queue_t *l, uint64_t own)
 {
+    KC_CHECK(kc__wait_queue_is_legal(l, own));
     kc__tsan_release(l);
     kc_store_release(&l->word, own | (l->first ? KC_WAIT_QUEUE_WAITS : 0)); /* wait_queue.2 */
 }
@@ -124,6 +139,7 @@ KC_INLINE uint64_t kc__wait_queue_settled(const kc_wait_queue_t *l)
 KC_INLINE int kc__wait_queue_wait(kc_wait_queue_t *l, uint64_t own, kc_wait_t *w,
                                   kc_time_t deadline)
 {
+    KC_CHECK(kc__wait_queue_is_locked(l));
     kc__wait_link(&l->first, &w->link);
     kc__wait_queue_unlock(l, own);
     return kc__wait_commit(w, deadline);
@@ -141,6 +157,7 @@ KC_INLINE uint64_t kc__wait_queue_leave(kc_wait_queue_t *l, kc_wait_t *w)
 /* With the lock: the first in queue is claimed and out of it. NULL: the queue is empty. */
 KC_INLINE kc_wait_t *kc__wait_queue_take(kc_wait_queue_t *l)
 {
+    KC_CHECK(kc__wait_queue_is_locked(l));
     while (l->first) {
         kc_wait_t *w = kc__wait_of(l->first);
         kc__wait_unlink(&l->first, &w->link);
