@@ -223,11 +223,9 @@ int kc_subscription_recv_until(kc_subscription_t *sub, void *item, uint64_t *mis
             (void)kc__wait_spend(kc__thread(), w.co);
             return rc == -EPIPE ? b->cause : rc;
         }
-        rc = kc__wait_queue_wait(&b->queue, 0, &w, deadline);
-        if (rc != 0) {
-            kc__wait_queue_unlock(&b->queue, kc__wait_queue_leave(&b->queue, &w));
-            return kc__wait_queue_gave_up(&w, rc);
-        }
+        rc = kc__wait_queue_wait_or_leave(&b->queue, 0, &w, deadline);
+        if (rc != 0)
+            return rc;
     }
 }
 

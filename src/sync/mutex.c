@@ -23,11 +23,6 @@
 
 enum { MOMENT = 64 }; /* looks at a lock that is taken before one waits in the queue */
 
-typedef struct {
-    kc_wait_t wait;
-    uint64_t owner; /* I  who will have the mutex */
-} wait_t;
-
 _Static_assert(sizeof(kc_wait_queue_t) == offsetof(kc_mutex_t, name),
                "a mutex begins with its queue");
 _Static_assert(sizeof(kc_wait_queue_t) == sizeof(kc_cond_t), "a condition is a queue");
@@ -88,7 +83,8 @@ static bool wait_a_moment(kc_wait_queue_t *l, uint64_t self)
 }
 
 /* It is not free, or was not a moment ago. w says who asks, and whether it may be cancelled. */
-static KC_NOINLINE KC_AFTER_SWITCH int lock_slow(kc_wait_queue_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int lock_slow(kc_wait_queue_t *l, kc_owner_wait_t *w,
+                                                 kc_time_t deadline)
 {
     if (wait_a_moment(l, w->owner))
         return 0;
@@ -104,30 +100,18 @@ static KC_NOINLINE KC_AFTER_SWITCH int lock_slow(kc_wait_queue_t *l, wait_t *w, 
     return rc;
 }
 
+/* It is free: taken in one step. */
+KC_INLINE bool take(kc_wait_queue_t *l, kc_wait_kind_t kind, uint64_t self)
+{
+    uint64_t seen = 0;
+
+    (void)kind;
+    return !kc__tsan() && kc__wait_queue_step_untold(l, &seen, self);
+}
+
 static int lock(kc_mutex_t *m, kc_time_t deadline)
 {
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
-    uint64_t self = kc__owner_self(t, co), seen = 0;
-    kc_wait_queue_t *l = (kc_wait_queue_t *)m;
-
-    if (kc_unlikely(!m))
-        return -EINVAL;
-    int rc = kc__job_check_cancel(co);
-    if (kc_unlikely(rc != 0))
-        return rc;
-    if (kc_likely(!kc__tsan() && kc__wait_queue_step_untold(l, &seen, self))) {
-        kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
-        return 0;
-    }
-    wait_t w;
-    w.owner = self;
-    kc__wait_begin_on(t, co, &w.wait, KC_WAIT_MUTEX, m);
-    rc = lock_slow(l, &w, deadline);
-    if (rc != 0)
-        return kc__wait_queue_gave_up(&w.wait, rc);
-    kc__owner_count(co, 1, KC_WAIT_MUTEX, l);
-    return 0;
+    return kc__owner_lock((kc_wait_queue_t *)m, KC_WAIT_MUTEX, deadline, take, lock_slow);
 }
 
 int kc_mutex_lock(kc_mutex_t *m)
@@ -148,7 +132,7 @@ void kc_mutex_lock_nocancel(kc_mutex_t *m)
     uint64_t self = kc__owner_self(t, co), seen = 0;
 
     if (kc_unlikely(!kc__wait_queue_step(l, &seen, self))) {
-        wait_t w;
+        kc_owner_wait_t w;
         w.owner = self;
         kc__wait_begin_uncancellable(&w.wait, KC_WAIT_MUTEX, m);
         if (lock_slow(l, &w, KC_FOREVER) != 0)
@@ -191,7 +175,7 @@ static KC_NOINLINE void unlock_slow(kc_wait_queue_t *l)
     kc__wait_queue_lock(l);
     kc_wait_t *w = kc__wait_queue_take(l);
     KC_CHECK(w || !l->first); /* R1 */
-    kc__wait_queue_unlock(l, w ? kc_container_of(w, wait_t, wait)->owner : 0);
+    kc__wait_queue_unlock(l, w ? kc_container_of(w, kc_owner_wait_t, wait)->owner : 0);
     if (w)
         kc__wait_wake(w);
 }

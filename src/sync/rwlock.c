@@ -22,11 +22,6 @@
 #define WRITER 4ull
 #define ONE_READER 16ull
 
-typedef struct {
-    kc_wait_t wait;
-    uint64_t owner; /* I  who will have it, if it writes */
-} wait_t;
-
 _Static_assert(sizeof(kc_wait_queue_t) == offsetof(kc_rwlock_t, name), "it begins with its queue");
 
 static kc_wait_queue_t *queue_of(kc_rwlock_t *l, const char *call)
@@ -51,7 +46,8 @@ static kc_link_t *let_in(kc_wait_queue_t *l, uint64_t *own)
         kc__wait_unlink(&l->first, &w->link);
         if (!kc__wait_claim_own(w, 0))
             continue;
-        *own = writes ? kc_container_of(w, wait_t, wait)->owner | WRITER : *own + ONE_READER;
+        *own =
+            writes ? kc_container_of(w, kc_owner_wait_t, wait)->owner | WRITER : *own + ONE_READER;
         end = kc__wait_append(end, w);
     }
     return in;
@@ -73,8 +69,9 @@ static bool is_writer(uint64_t word, uint64_t self)
 }
 
 /* Takes it in one step, if it is free for this. */
-static bool try(kc_wait_queue_t *l, bool write, uint64_t self)
+static bool try(kc_wait_queue_t *l, kc_wait_kind_t kind, uint64_t self)
 {
+    bool write = kind == KC_WAIT_WRITE;
     uint64_t seen = kc__wait_queue_settled(l);
 
     while (write ? seen == 0 : !(seen & (KC_WAIT_QUEUE_WAITS | WRITER))) {
@@ -85,7 +82,8 @@ static bool try(kc_wait_queue_t *l, bool write, uint64_t self)
     return false;
 }
 
-static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, wait_t *w, kc_time_t deadline)
+static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, kc_owner_wait_t *w,
+                                                kc_time_t deadline)
 {
     bool write = w->wait.kind == KC_WAIT_WRITE;
     uint64_t own = kc__wait_queue_lock(l);
@@ -105,82 +103,60 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, wait_t *w, k
     return rc;
 }
 
-static int lock(kc_rwlock_t *lock, bool write, kc_time_t deadline)
+static int lock(kc_rwlock_t *l, kc_wait_kind_t kind, kc_time_t deadline)
 {
-    kc_wait_queue_t *l = (kc_wait_queue_t *)lock;
-    kc_thread_t *t = kc__thread();
-    kcoro_t *co = kc__task_coroutine(t->current);
-    uint64_t self = kc__owner_self(t, co);
-
-    if (kc_unlikely(!lock))
-        return -EINVAL;
-    int rc = kc__job_check_cancel(co);
-    if (kc_unlikely(rc != 0))
-        return rc;
-    kc_wait_kind_t kind = write ? KC_WAIT_WRITE : KC_WAIT_READ;
-    if (kc_likely(try(l, write, self))) {
-        kc__owner_count(co, 1, kind, l);
-        return 0;
-    }
-    wait_t w;
-    w.owner = self;
-    kc__wait_begin_on(t, co, &w.wait, kind, lock);
-    rc = wait_for(l, &w, deadline);
-    if (rc != 0)
-        return kc__wait_queue_gave_up(&w.wait, rc);
-    kc__owner_count(co, 1, kind, l);
-    return 0;
+    return kc__owner_lock((kc_wait_queue_t *)l, kind, deadline, try, wait_for);
 }
 
-static bool trylock(kc_wait_queue_t *l, bool write)
+static bool trylock(kc_wait_queue_t *l, kc_wait_kind_t kind)
 {
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    if (!try(l, write, kc__owner_self(t, co)))
+    if (!try(l, kind, kc__owner_self(t, co)))
         return false;
-    kc__owner_count(co, 1, write ? KC_WAIT_WRITE : KC_WAIT_READ, l);
+    kc__owner_count(co, 1, kind, l);
     return true;
 }
 
 int kc_rwlock_rdlock(kc_rwlock_t *l)
 {
-    return lock(l, false, KC_FOREVER);
+    return lock(l, KC_WAIT_READ, KC_FOREVER);
 }
 
 int kc_rwlock_rdlock_until(kc_rwlock_t *l, kc_time_t deadline)
 {
-    return lock(l, false, deadline);
+    return lock(l, KC_WAIT_READ, deadline);
 }
 
 int kc_rwlock_wrlock(kc_rwlock_t *l)
 {
-    return lock(l, true, KC_FOREVER);
+    return lock(l, KC_WAIT_WRITE, KC_FOREVER);
 }
 
 int kc_rwlock_wrlock_until(kc_rwlock_t *l, kc_time_t deadline)
 {
-    return lock(l, true, deadline);
+    return lock(l, KC_WAIT_WRITE, deadline);
 }
 
 bool kc_rwlock_try_rdlock(kc_rwlock_t *l)
 {
-    return trylock(queue_of(l, "kc_rwlock_try_rdlock"), false);
+    return trylock(queue_of(l, "kc_rwlock_try_rdlock"), KC_WAIT_READ);
 }
 
 bool kc_rwlock_tryrdlock(kc_rwlock_t *l)
 {
-    return trylock(queue_of(l, "kc_rwlock_tryrdlock"), false);
+    return trylock(queue_of(l, "kc_rwlock_tryrdlock"), KC_WAIT_READ);
 }
 
 bool kc_rwlock_try_wrlock(kc_rwlock_t *l)
 {
-    return trylock(queue_of(l, "kc_rwlock_try_wrlock"), true);
+    return trylock(queue_of(l, "kc_rwlock_try_wrlock"), KC_WAIT_WRITE);
 }
 
 bool kc_rwlock_trywrlock(kc_rwlock_t *l)
 {
-    return trylock(queue_of(l, "kc_rwlock_trywrlock"), true);
+    return trylock(queue_of(l, "kc_rwlock_trywrlock"), KC_WAIT_WRITE);
 }
 
 void kc_rwlock_rdunlock(kc_rwlock_t *lock)

@@ -73,11 +73,7 @@ static int sem_acquire(kc_sem_t *s, kc_time_t deadline)
         kc__wait_queue_unlock(l, own - ONE);
         return 0;
     }
-    rc = kc__wait_queue_wait(l, own, &w, deadline);
-    if (rc == 0)
-        return 0;
-    kc__wait_queue_unlock(l, kc__wait_queue_leave(l, &w));
-    return kc__wait_queue_gave_up(&w, rc);
+    return kc__wait_queue_wait_or_leave(l, own, &w, deadline);
 }
 
 int kc_sem_acquire(kc_sem_t *s)
@@ -161,7 +157,7 @@ static bool count_down(kc_wait_queue_t *l, const char *call)
     }
 }
 
-/* Waits until the word says that all may pass: `from` on a latch, the flag of an event. */
+/* Waits until the word says that all may pass: 0 of a latch, the flag of an event. */
 static int wait_open(kc_wait_queue_t *l, bool (*is_open)(uint64_t word), kc_wait_kind_t kind,
                      kc_time_t deadline)
 {
@@ -178,11 +174,7 @@ static int wait_open(kc_wait_queue_t *l, bool (*is_open)(uint64_t word), kc_wait
         kc__wait_queue_unlock(l, own);
         return 0;
     }
-    rc = kc__wait_queue_wait(l, own, &w, deadline);
-    if (rc == 0)
-        return 0;
-    kc__wait_queue_unlock(l, kc__wait_queue_leave(l, &w));
-    return kc__wait_queue_gave_up(&w, rc);
+    return kc__wait_queue_wait_or_leave(l, own, &w, deadline);
 }
 
 void kc_latch_count_down(kc_latch_t *l)

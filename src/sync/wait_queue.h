@@ -154,6 +154,24 @@ KC_INLINE uint64_t kc__wait_queue_leave(kc_wait_queue_t *l, kc_wait_t *w)
     return own;
 }
 
+/* What a wait that has not been claimed by an owner returns to the user. */
+KC_INLINE int kc__wait_queue_gave_up(const kc_wait_t *w, int rc)
+{
+    return rc == -ECANCELED ? kc__job_cancelled_here(w->co) : rc;
+}
+
+/* As kc__wait_queue_wait, where nobody else is concerned if w leaves: what the user gets. */
+KC_INLINE int kc__wait_queue_wait_or_leave(kc_wait_queue_t *l, uint64_t own, kc_wait_t *w,
+                                           kc_time_t deadline)
+{
+    int rc = kc__wait_queue_wait(l, own, w, deadline);
+
+    if (kc_likely(rc == 0))
+        return 0;
+    kc__wait_queue_unlock(l, kc__wait_queue_leave(l, w));
+    return kc__wait_queue_gave_up(w, rc);
+}
+
 /* With the lock: the first in queue is claimed and out of it. NULL: the queue is empty. */
 KC_INLINE kc_wait_t *kc__wait_queue_take(kc_wait_queue_t *l)
 {
@@ -176,12 +194,6 @@ KC_INLINE kc_link_t *kc__wait_queue_take_some(kc_wait_queue_t *l, uint64_t most)
         end = kc__wait_append(end, w);
     }
     return taken;
-}
-
-/* What a wait that has not been claimed by an owner returns to the user. */
-KC_INLINE int kc__wait_queue_gave_up(const kc_wait_t *w, int rc)
-{
-    return rc == -ECANCELED ? kc__job_cancelled_here(w->co) : rc;
 }
 
 /* Who has it, for reports: 0 if nobody. How many have it to read. */
@@ -216,6 +228,44 @@ KC_INLINE void kc__owner_count(kcoro_t *co, int more, kc_wait_kind_t kind, const
 {
     if (kc_unlikely(!kc__owner_count_only(co, more)))
         kc__held_change(co, kind, lock, more);
+}
+
+/* One who wants to own a lock. */
+typedef struct {
+    kc_wait_t wait;
+    uint64_t owner; /* I  who will have it */
+} kc_owner_wait_t;
+
+/*
+ * The way into a lock. take: in one step for this owner, by a wait of this kind, if that can be
+ * done; wait: 0, or why not. Compiled into its callers, and these two into it.
+ */
+KC_INLINE int kc__owner_lock(kc_wait_queue_t *l, kc_wait_kind_t kind, kc_time_t deadline,
+                             bool (*take)(kc_wait_queue_t *l, kc_wait_kind_t kind, uint64_t self),
+                             int (*wait)(kc_wait_queue_t *l, kc_owner_wait_t *w,
+                                         kc_time_t deadline))
+{
+    kc_thread_t *t = kc__thread();
+    kcoro_t *co = kc__task_coroutine(t->current);
+    uint64_t self = kc__owner_self(t, co);
+
+    if (kc_unlikely(!l))
+        return -EINVAL;
+    int rc = kc__job_check_cancel(co);
+    if (kc_unlikely(rc != 0))
+        return rc;
+    if (kc_likely(take(l, kind, self))) {
+        kc__owner_count(co, 1, kind, l);
+        return 0;
+    }
+    kc_owner_wait_t w;
+    w.owner = self;
+    kc__wait_begin_on(t, co, &w.wait, kind, l);
+    rc = wait(l, &w, deadline);
+    if (rc != 0)
+        return kc__wait_queue_gave_up(&w.wait, rc);
+    kc__owner_count(co, 1, kind, l);
+    return 0;
 }
 
 #endif

@@ -27,11 +27,9 @@
 #include "sync/mutex.c" /* NOLINT(bugprone-suspicious-include): its loops pause by model_spin */
 #define queue_of line_of_rwlock
 #define lock lock_to
-#define wait_t rwlock_wait_t
 #include "sync/rwlock.c" /* NOLINT(bugprone-suspicious-include) */
 #undef queue_of
 #undef lock
-#undef wait_t
 #define queue_of line_of_object
 #include "sync/sync.c" /* NOLINT(bugprone-suspicious-include) */
 
@@ -56,8 +54,8 @@ static struct {
         KC_ATOMIC(uint32_t) word; /* as that of kc_wait_t */
         int rc;
     } wait[WAITS];
-    wait_t first; /* those that stand in line from the start */
-    rwlock_wait_t writer, behind;
+    kc_owner_wait_t first; /* those that stand in line from the start */
+    kc_owner_wait_t writer, behind;
 
     /* Bookkeeping outside the model: changes together with the atomic operation just before. */
     int waits, users, calls, passed, gave_up;
