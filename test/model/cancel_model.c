@@ -675,27 +675,27 @@ TEST(a_failure_counts_more_than_a_cancel)
     passes(&fail, 3);
 }
 
-TEST(who_has_joined_a_child_that_fails_finds_itself_cancelled)
+TEST(a_parent_that_has_joined_a_failed_child_finds_itself_cancelled)
 {
     passes(&blames, 3);
 }
 
-TEST(one_that_ends_at_rest_ends_once_for_who_joins_it)
+TEST(a_job_that_ends_at_rest_ends_once_for_its_joiner)
 {
     passes(&rest_joined, 3);
 }
 
-TEST(one_that_ends_at_rest_ends_once_though_another_cancels_it)
+TEST(a_job_that_ends_at_rest_ends_once_though_another_thread_cancels_it)
 {
     passes(&rest_cancelled, 3);
 }
 
-TEST(one_that_somebody_holds_open_does_not_end_at_rest)
+TEST(a_job_that_is_held_open_does_not_end_at_rest)
 {
     passes(&rest_held, 3);
 }
 
-TEST(who_forbids_signals_is_told_when_the_scheduler_ends)
+TEST(a_job_that_forbids_signals_is_told_when_the_scheduler_ends)
 {
     passes(&shut, 2);
 }
@@ -705,7 +705,7 @@ TEST(when_the_grace_is_over_all_below_are_told_whatever_they_were_told_before)
     passes(&late, 2);
 }
 
-TEST(control_word_1_torn_ends_one_at_rest_that_somebody_looks_at)
+TEST(control_word_1_torn_ends_a_job_at_rest_that_another_thread_looks_at)
 {
     needs(&rest_joined, "word.1", MODEL_TORN, "deadlock: nobody wakes other");
     needs(&rest_held, "word.1", MODEL_TORN, "deadlock: nobody wakes one");
@@ -762,7 +762,7 @@ TEST(control_a_parent_that_hears_late_of_a_failure)
     catches(&blames, "blames_late", "not true: is_marked(j)");
 }
 
-TEST(control_who_was_told_of_the_cancel_is_not_told_again)
+TEST(control_a_job_that_was_told_of_the_cancel_is_not_told_again)
 {
     tells_once = true;
     catches(&late, "tells_once", "not true: s.job[i].task.word & KC_WORD_GRACE_OVER");

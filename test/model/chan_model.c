@@ -255,7 +255,7 @@ static const struct model release = { "release",
                                       { { "one", uses_and_releases, 0 },
                                         { "other", uses_and_releases, 1 } } };
 
-TEST(one_who_sends_and_one_who_receives_meet)
+TEST(a_sender_and_a_receiver_meet)
 {
     passes(&meet, 6);
 }
@@ -280,7 +280,7 @@ TEST(what_was_sent_before_a_close_is_received)
     passes(&drain, 3);
 }
 
-TEST(who_waits_for_room_is_moved_up)
+TEST(a_sender_that_waits_for_room_is_moved_up)
 {
     passes(&full, 3);
 }
@@ -295,12 +295,12 @@ TEST(two_may_find_that_a_chunk_is_full)
     passes(&grow, 2);
 }
 
-TEST(the_last_reference_frees_it_once)
+TEST(the_last_reference_frees_the_channel_once)
 {
     passes(&release, MODEL_UNBOUNDED);
 }
 
-TEST(control_lock_5_relaxed_hides_the_line)
+TEST(control_lock_5_relaxed_hides_the_queue)
 {
     needs(&brief, "lock.5", MODEL_RELAXED, "data race");
     needs(&replaces, "lock.5", MODEL_RELAXED, "data race");
@@ -311,7 +311,7 @@ TEST(control_lock_5_torn_gives_the_lock_to_two)
     needs(&brief, "lock.5", MODEL_TORN, "data race");
 }
 
-TEST(control_lock_6_relaxed_hides_the_line_and_the_item)
+TEST(control_lock_6_relaxed_hides_the_queue_and_the_item)
 {
     needs(&brief, "lock.6", MODEL_RELAXED, "data race");
     needs(&drain, "lock.6", MODEL_RELAXED, "data race");
@@ -322,17 +322,17 @@ TEST(control_chan_1_relaxed_frees_what_is_in_use)
     needs(&release, "chan.1", MODEL_RELAXED, "data race");
 }
 
-TEST(control_chan_1_torn_frees_it_never)
+TEST(control_chan_1_torn_never_frees_the_channel)
 {
     needs(&release, "chan.1", MODEL_TORN, "not true: s.freed[0] == 1");
 }
 
-TEST(control_chan_model_world_1_torn_gives_an_item_to_one_who_has_left)
+TEST(control_chan_model_world_1_torn_gives_an_item_to_a_receiver_that_has_left)
 {
     needs(&brief, "chan_model_world.1", MODEL_TORN, "data race: receiver writes &w->rc");
 }
 
-TEST(control_chan_model_world_2_relaxed_hides_the_item_from_who_waited_for_it)
+TEST(control_chan_model_world_2_relaxed_hides_the_item_from_its_receiver)
 {
     needs(&meet, "chan_model_world.2", MODEL_RELAXED, "data race");
 }

@@ -673,28 +673,28 @@ static const struct model again = {
 
 const struct model_file model_file = { .enters = enters };
 
-TEST(a_wait_is_ended_by_who_gives_or_by_a_cancel)
+TEST(a_wait_is_ended_by_a_giver_or_by_a_cancel)
 {
     passes(&cancel, 5);
 }
 
-TEST(a_wait_is_ended_by_who_gives_or_by_its_time)
+TEST(a_wait_is_ended_by_a_giver_or_by_its_deadline)
 {
     passes(&timed, 5);
 }
 
-TEST(a_wait_is_ended_by_one_of_a_giver_a_cancel_and_its_time)
+TEST(a_wait_is_ended_by_one_of_a_giver_a_cancel_and_its_deadline)
 {
     passes(&all, 3);
 }
 
-TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_on_another)
+TEST(a_wait_is_ended_by_a_giver_on_its_own_thread_or_on_another)
 {
     passes(&own, 5);
     passes(&own_late, 5);
 }
 
-TEST(a_wait_is_ended_by_who_gives_on_its_own_thread_or_by_a_cancel_that_was_sent)
+TEST(a_wait_is_ended_by_a_giver_on_its_own_thread_or_by_a_cancel_that_was_sent)
 {
     passes(&message, MODEL_UNBOUNDED);
 }
@@ -705,12 +705,12 @@ TEST(a_wait_in_two_queues_is_ended_in_one_or_by_a_cancel)
     passes(&two_lines, MODEL_UNBOUNDED);
 }
 
-TEST(a_firm_wait_is_not_cancelled)
+TEST(an_uncancellable_wait_is_not_cancelled)
 {
     passes(&firm, MODEL_UNBOUNDED);
 }
 
-TEST(who_has_missed_a_wait_does_not_end_the_next)
+TEST(a_giver_that_has_missed_a_wait_does_not_end_the_next)
 {
     passes(&again, 3);
 }
@@ -748,13 +748,13 @@ TEST(control_a_wait_in_two_queues_is_claimed_as_if_it_were_in_one)
     catches(&two_lines, "only", "not true: s.claimed[i] == 1");
 }
 
-TEST(control_who_leaves_a_queue_without_its_lock)
+TEST(control_a_waiter_that_leaves_a_queue_without_its_lock)
 {
     leaves_unlocked = true;
     catches(&again, "leaves_unlocked", "not true: s.claimed[i] == 1");
 }
 
-TEST(control_a_firm_wait_that_is_not)
+TEST(control_an_uncancellable_wait_that_is_cancelled)
 {
     not_firm = true;
     catches(&firm, "not_firm", "not true: s.rc[0] != -ECANCELED");

@@ -311,7 +311,7 @@ TEST(nothing_is_lost_when_the_array_shrinks_under_a_thief)
     passes(&cool, 3);
 }
 
-TEST(a_slot_is_used_again_when_its_thief_has_done_with_it)
+TEST(a_slot_is_used_again_when_its_thief_has_left_it)
 {
     passes(&reuse, 4);
 }

@@ -333,7 +333,7 @@ TEST(an_unpark_does_not_revive_what_is_destroyed)
     passes(&destroy, 5);
 }
 
-TEST(who_ends_a_park_leaves_no_permit)
+TEST(the_end_of_a_park_leaves_no_permit)
 {
     passes(&ended, 5);
 }

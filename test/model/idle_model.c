@@ -650,7 +650,7 @@ TEST(nothing_lies_in_the_inbox_of_a_sleeper)
     passes(&inbox, 4);
 }
 
-TEST(one_of_two_who_wake_by_name_wakes)
+TEST(one_of_two_threads_that_wake_a_worker_by_name_wakes_it)
 {
     passes(&named, 3);
 }
@@ -670,7 +670,7 @@ TEST(work_for_anybody_is_found)
     passes(&any, 3);
 }
 
-TEST(who_finds_the_first_calls_another_for_the_second)
+TEST(a_worker_that_finds_one_item_wakes_another_for_the_next)
 {
     passes(&more, 3);
 }
@@ -680,7 +680,7 @@ TEST(what_a_searcher_has_taken_is_seen_by_the_other)
     passes(&shared, 3);
 }
 
-TEST(who_has_an_errand_leaves_the_search_to_another)
+TEST(a_worker_with_an_errand_leaves_the_search_to_another)
 {
     passes(&errand, 3);
 }

@@ -439,37 +439,37 @@ static const struct model late = {
 
 const struct model_file model_file = { .enters = enters, .slow = true };
 
-TEST(the_last_of_three_ends_it_once)
+TEST(the_last_of_a_body_and_two_children_ends_the_job_once)
 {
     passes(&end, 3);
 }
 
-TEST(who_sees_it_terminal_sees_what_was_written)
+TEST(an_observer_of_a_terminal_job_sees_what_was_written)
 {
     passes(&poll, 3);
 }
 
-TEST(who_joins_is_woken_once_or_sees_the_end)
+TEST(a_joiner_is_woken_once_or_sees_the_end)
 {
     passes(&join, 4);
 }
 
-TEST(who_joins_a_body_that_leaves_is_woken_once)
+TEST(a_joiner_of_a_body_that_leaves_is_woken_once)
 {
     passes(&successor, 3);
 }
 
-TEST(who_joins_a_body_that_has_failed_goes_on_when_it_has_ended)
+TEST(a_joiner_of_a_failed_body_continues_when_its_job_has_ended)
 {
     passes(&fails, 4);
 }
 
-TEST(who_gives_up_the_handle_of_a_body_that_leaves_or_the_body_frees_it)
+TEST(the_last_handle_of_a_body_that_leaves_or_the_body_frees_its_job)
 {
     passes(&quick, MODEL_UNBOUNDED);
 }
 
-TEST(the_last_of_two_who_see_a_body_leave_frees_it)
+TEST(the_last_of_two_observers_of_a_body_that_leaves_frees_its_job)
 {
     passes(&quick_two, 3);
 }
@@ -479,17 +479,17 @@ TEST(a_body_that_leaves_while_its_parent_is_cancelled_is_freed_once)
     passes(&quick_told, 3);
 }
 
-TEST(who_joins_for_a_time_is_claimed_once)
+TEST(a_joiner_with_a_deadline_is_claimed_once)
 {
     passes(&brief, 4);
 }
 
-TEST(two_may_wait_and_leave_at_once)
+TEST(two_joiners_may_wait_and_leave_at_once)
 {
     passes(&queue, 4);
 }
 
-TEST(who_drains_is_woken_once)
+TEST(a_thread_that_drains_is_woken_once)
 {
     passes(&drain, 3);
 }
@@ -531,7 +531,7 @@ TEST(control_word_1_relaxed_hides_what_was_written)
     needs(&end, "word.1", MODEL_RELAXED, "data race: body reads data, written by child");
 }
 
-TEST(control_word_1_torn_ends_it_never)
+TEST(control_word_1_torn_never_ends_the_job)
 {
     needs(&end, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
     needs(&poll, "word.1", MODEL_TORN, "deadlock: nobody wakes body");
@@ -559,7 +559,7 @@ TEST(control_job_4_weaker_frees_too_early_or_never)
     needs(&poll, "job.4", MODEL_TORN, "not true: s.freed[i] == 1");
 }
 
-TEST(control_who_joins_goes_on_before_the_end)
+TEST(control_a_joiner_that_continues_before_the_end)
 {
     leaves_without_a_look = true;
     catches(&fails, "leaves_without_a_look", "not true");

@@ -369,12 +369,12 @@ TEST(a_signal_made_while_its_job_is_told_has_terminate)
     passes(&listen, 3);
 }
 
-TEST(who_sees_a_cancel_sees_terminate)
+TEST(an_observer_of_a_cancel_sees_terminate)
 {
     passes(&seen, 2);
 }
 
-TEST(who_joins_a_child_that_tells_of_its_failure_gets_its_code)
+TEST(a_joiner_of_a_child_that_reports_its_failure_gets_its_code)
 {
     passes(&joins, 3);
 }

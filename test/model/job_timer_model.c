@@ -306,22 +306,22 @@ static const struct model copy = { "copy",
 
 const struct model_file model_file = { .enters = enters };
 
-TEST(a_clock_that_follows_its_body_is_freed_once_though_the_job_ends)
+TEST(a_job_timer_that_follows_its_body_is_freed_once_though_the_job_ends)
 {
     passes(&sent_on, MODEL_UNBOUNDED);
 }
 
-TEST(a_clock_goes_along_with_a_hop_and_is_freed_once)
+TEST(a_job_timer_follows_a_hop_and_is_freed_once)
 {
     passes(&hop, MODEL_UNBOUNDED);
 }
 
-TEST(a_clock_rings_for_a_job_that_is_there_or_not_at_all)
+TEST(a_job_timer_rings_for_a_live_job_or_not_at_all)
 {
     passes(&ring, MODEL_UNBOUNDED);
 }
 
-TEST(a_job_that_starts_elsewhere_takes_its_time_along_and_leaves_no_clock)
+TEST(a_job_that_starts_elsewhere_takes_its_timeout_along_and_leaves_no_timer)
 {
     passes(&copy, MODEL_UNBOUNDED);
 }
@@ -332,18 +332,18 @@ TEST(control_a_message_that_is_sent_when_the_job_may_end_is_lost)
     catches(&sent_on, "sends_late", "not true: s.freed[i] ==");
 }
 
-TEST(control_clock_1_torn_lets_ring_and_drop_both_have_it)
+TEST(control_job_timer_1_torn_lets_ring_and_drop_both_have_the_timer)
 {
     needs(&ring, "job_timer.1", MODEL_TORN, "");
     needs(&copy, "job_timer.1", MODEL_TORN, "");
 }
 
-TEST(control_clock_3_relaxed_hides_that_a_ring_is_over)
+TEST(control_job_timer_3_relaxed_hides_that_a_ring_is_over)
 {
     needs(&ring, "job_timer.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_clock_4_torn_frees_twice_or_never)
+TEST(control_job_timer_4_torn_frees_twice_or_never)
 {
     needs(&ring, "job_timer.4", MODEL_TORN, "not true: s.freed[i] ==");
 }

@@ -401,7 +401,7 @@ TEST(control_lock_5_torn_ends_a_wait_that_is_over)
     needs(&cancel, "lock.5", MODEL_TORN, "not true: s.claimed <= 1 && !(mine && s.over)");
 }
 
-TEST(control_word_1_torn_loses_who_stands_in_line)
+TEST(control_word_1_torn_loses_a_waiter_in_the_queue)
 {
     needs(&cancel, "word.1", MODEL_TORN, "deadlock");
 }

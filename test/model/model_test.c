@@ -410,7 +410,7 @@ static void is_the_one_that_entered(int i)
     }
 }
 
-TEST(a_model_knows_which_thread_goes_on)
+TEST(a_model_knows_which_thread_runs)
 {
     const struct model_thread threads[] = { { "0", is_the_one_that_entered, 0 },
                                             { "1", is_the_one_that_entered, 1 } };

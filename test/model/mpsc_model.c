@@ -250,7 +250,7 @@ TEST(a_node_that_comes_back_does_no_harm)
     passes(&again, MODEL_UNBOUNDED);
 }
 
-TEST(who_finds_it_empty_wakes_the_consumer)
+TEST(the_producer_that_finds_the_queue_empty_wakes_the_consumer)
 {
     passes(&sleep_wake, 3);
 }

@@ -418,22 +418,22 @@ static const struct model task = { "task",
 
 const struct model_file model_file = { .enters = enters };
 
-TEST(who_sees_the_end_may_recycle_stack_and_block)
+TEST(the_thread_that_sees_the_end_may_recycle_stack_and_block)
 {
     passes(&end, 6);
 }
 
-TEST(one_of_two_starts_it)
+TEST(one_of_two_threads_starts_the_coroutine)
 {
     passes(&start, MODEL_UNBOUNDED);
 }
 
-TEST(the_last_of_two_who_release_gives_the_block_back)
+TEST(the_last_of_two_releases_gives_the_block_back)
 {
     passes(&share, MODEL_UNBOUNDED);
 }
 
-TEST(the_end_of_a_task_leaves_its_block_to_who_holds_it)
+TEST(the_end_of_a_task_leaves_its_block_to_the_holder_of_a_reference)
 {
     passes(&task, MODEL_UNBOUNDED);
 }

@@ -149,7 +149,7 @@ TEST(nothing_is_left_only_when_the_last_task_has_ended)
     passes(&pass, MODEL_UNBOUNDED);
 }
 
-TEST(the_same_when_another_thread_runs_the_last_one)
+TEST(nothing_is_left_only_when_the_last_task_has_ended_on_another_thread)
 {
     passes(&two, 2);
 }

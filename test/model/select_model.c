@@ -405,13 +405,13 @@ TEST(control_a_try_that_looks_at_one_after_the_other)
     catches(&try_one_by_one, "one by one", "not true: s.rc[0] >= 0");
 }
 
-TEST(control_lock_5_weaker_hides_the_line)
+TEST(control_lock_5_weaker_hides_the_queue)
 {
     needs(&moment, "lock.5", MODEL_RELAXED, "data race");
     needs(&cross, "lock.5", MODEL_TORN, "data race");
 }
 
-TEST(control_lock_6_relaxed_hides_the_line)
+TEST(control_lock_6_relaxed_hides_the_queue)
 {
     needs(&moment, "lock.6", MODEL_RELAXED, "data race");
 }

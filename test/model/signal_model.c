@@ -389,12 +389,12 @@ TEST(an_emit_reaches_a_chain_that_is_being_made)
     passes(&chain, 3);
 }
 
-TEST(what_was_written_before_an_emit_is_there_when_the_state_says_so)
+TEST(what_was_written_before_an_emit_is_seen_by_whoever_sees_the_state)
 {
     passes(&ask, MODEL_UNBOUNDED);
 }
 
-TEST(the_last_reference_frees_when_all_have_used_it)
+TEST(the_last_reference_frees_a_signal_that_all_have_used)
 {
     passes(&release, MODEL_UNBOUNDED);
 }

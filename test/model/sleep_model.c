@@ -260,17 +260,17 @@ static const struct model reverse = { "reverse",
 
 const struct model_file model_file = { .enters = NULL };
 
-TEST(who_stays_up_for_its_inbox_calls_another_or_itself)
+TEST(a_worker_that_stays_up_for_its_inbox_wakes_another_or_works_itself)
 {
     passes(&low, 3);
 }
 
-TEST(who_stays_up_for_its_inbox_calls_another)
+TEST(a_worker_that_stays_up_for_its_inbox_wakes_another)
 {
     passes(&high, 4);
 }
 
-TEST(who_stays_up_for_its_inbox_relies_on_who_makes_work_later)
+TEST(a_worker_that_stays_up_for_its_inbox_relies_on_later_producers)
 {
     passes(&reverse, 3);
 }
@@ -296,7 +296,7 @@ TEST(control_idle_1_without_seq_cst_misses_the_item)
     needs(&reverse, "idle.1", MODEL_ACQ_REL, "deadlock: nobody wakes");
 }
 
-TEST(control_idle_2_without_seq_cst_relies_on_who_sleeps)
+TEST(control_idle_2_without_seq_cst_relies_on_a_sleeper)
 {
     needs(&low, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes");
     needs(&high, "idle.2", MODEL_ACQ_REL, "deadlock: nobody wakes");

@@ -535,7 +535,7 @@ TEST(cancelled_is_called_once_or_not_at_all_and_not_after_kc_wake)
     passes(&message, 4);
 }
 
-TEST(cancelled_and_the_foreign_side_may_agree_who_wakes)
+TEST(cancelled_and_the_foreign_side_may_agree_on_one_kc_wake)
 {
     passes(&agreed, MODEL_UNBOUNDED);
 }
@@ -545,7 +545,7 @@ TEST(the_waker_outlives_its_message)
     passes(&moves, 4);
 }
 
-TEST(control_two_who_wake_one_wait_are_found_out)
+TEST(control_two_wakes_of_one_wait_are_detected)
 {
     keeps_block = true;
     catches(&twice, "twice", "the waker was used before");

@@ -595,7 +595,7 @@ TEST(a_task_that_is_due_is_started_or_cancelled_and_never_both)
     passes(&due, 5);
 }
 
-TEST(one_of_two_who_cancel_succeeds)
+TEST(one_of_two_cancels_succeeds)
 {
     passes(&twice, 3);
 }

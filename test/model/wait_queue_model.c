@@ -614,37 +614,37 @@ static const struct model barrier = {
 
 const struct model_file model_file = { .enters = enters, .slow = true };
 
-TEST(two_have_the_mutex_one_after_the_other)
+TEST(two_threads_own_the_mutex_one_after_the_other)
 {
     passes(&count, 3);
 }
 
-TEST(who_waits_gets_the_mutex_from_who_unlocks)
+TEST(a_waiter_gets_the_mutex_from_the_unlocker)
 {
     passes(&pass, MODEL_UNBOUNDED);
 }
 
-TEST(who_waits_for_a_time_gets_the_mutex_or_leaves_the_line)
+TEST(a_waiter_with_a_deadline_gets_the_mutex_or_leaves_the_queue)
 {
     passes(&timed, MODEL_UNBOUNDED);
 }
 
-TEST(a_new_one_takes_the_mutex_only_if_it_is_free)
+TEST(a_newcomer_takes_the_mutex_only_if_it_is_free)
 {
     passes(&overtake, 3);
 }
 
-TEST(one_leaves_the_line_while_another_gets_the_mutex)
+TEST(a_waiter_leaves_the_queue_while_another_gets_the_mutex)
 {
     passes(&leave, 3);
 }
 
-TEST(the_last_one_frees_the_mutex)
+TEST(the_last_owner_may_free_the_mutex)
 {
     passes(&last, 4);
 }
 
-TEST(no_signal_is_missed_and_who_has_waited_frees_all)
+TEST(no_signal_is_missed_and_the_waiter_may_free_condition_and_mutex)
 {
     passes(&signal, 3);
     passes(&broadcast, 3);
@@ -655,42 +655,42 @@ TEST(a_condition_for_a_time_comes_back_with_the_mutex)
     passes(&give_up, 3);
 }
 
-TEST(a_permit_that_one_does_not_take_goes_to_the_other)
+TEST(a_permit_that_one_waiter_does_not_take_goes_to_the_other)
 {
     passes(&permit, 3);
 }
 
-TEST(who_has_waited_frees_the_semaphore)
+TEST(a_waiter_may_free_the_semaphore_when_it_returns)
 {
     passes(&sem, MODEL_UNBOUNDED);
 }
 
-TEST(who_has_waited_frees_the_latch)
+TEST(a_waiter_may_free_the_latch_when_it_returns)
 {
     passes(&latch, 3);
 }
 
-TEST(who_has_arrived_frees_the_latch_when_the_last_one_comes)
+TEST(a_waiter_that_has_arrived_may_free_the_latch_when_the_last_arrives)
 {
     passes(&arrive, MODEL_UNBOUNDED);
 }
 
-TEST(who_writes_when_the_reader_has_gone_frees_the_lock)
+TEST(a_writer_that_comes_after_the_reader_may_free_the_lock)
 {
     passes(&gone, MODEL_UNBOUNDED);
 }
 
-TEST(who_has_waited_frees_the_event)
+TEST(a_waiter_may_free_the_event_when_it_returns)
 {
     passes(&event, MODEL_UNBOUNDED);
 }
 
-TEST(an_event_reset_at_once_leaves_nobody_in_line)
+TEST(an_event_reset_at_once_leaves_nobody_in_the_queue)
 {
     passes(&late, 3);
 }
 
-TEST(one_of_two_calls_the_function_and_both_see_it)
+TEST(one_of_two_calls_of_once_runs_the_function_and_both_see_its_effect)
 {
     passes(&once, 4);
 }
@@ -701,7 +701,7 @@ TEST(nobody_reads_while_another_writes)
     passes(&try_write, 4);
 }
 
-TEST(a_writer_that_leaves_the_line_lets_the_reader_behind_it_in)
+TEST(a_writer_that_leaves_the_queue_lets_the_reader_behind_it_in)
 {
     passes(&writer, 3);
 }
@@ -711,43 +711,43 @@ TEST(at_a_barrier_both_have_met_or_neither)
     passes(&barrier, 4);
 }
 
-TEST(control_line_1_relaxed_lets_two_into_the_line)
+TEST(control_wait_queue_1_relaxed_lets_two_into_the_queue)
 {
     needs(&pass, "wait_queue.1", MODEL_RELAXED, "data race");
     needs(&sem, "wait_queue.1", MODEL_RELAXED, "data race");
 }
 
-TEST(control_line_1_torn_gives_the_lock_to_two)
+TEST(control_wait_queue_1_torn_gives_the_lock_to_two)
 {
     needs(&count, "wait_queue.1", MODEL_TORN, "deadlock: nobody wakes other");
     needs(&leave, "wait_queue.1", MODEL_TORN, "not true: s.mutex.word == 0");
 }
 
-TEST(control_line_2_relaxed_hides_the_line)
+TEST(control_wait_queue_2_relaxed_hides_the_queue)
 {
     needs(&pass, "wait_queue.2", MODEL_RELAXED, "data race: owner reads line, written by other");
 }
 
-TEST(control_line_3_relaxed_hides_what_the_last_owner_wrote)
+TEST(control_wait_queue_3_relaxed_hides_what_the_last_owner_wrote)
 {
     needs(&count, "wait_queue.3", MODEL_RELAXED, "data race");
     needs(&try_write, "wait_queue.3", MODEL_RELAXED, "data race");
     needs(&sem, "wait_queue.3", MODEL_RELAXED, "data race");
 }
 
-TEST(control_line_3_torn_gives_the_mutex_to_two)
+TEST(control_wait_queue_3_torn_gives_the_mutex_to_two)
 {
     needs(&count, "wait_queue.3", MODEL_TORN, "data race: other writes data, written by one");
 }
 
-TEST(control_line_4_relaxed_hides_what_was_done_before_all_may_pass)
+TEST(control_wait_queue_4_relaxed_hides_what_was_done_before_all_may_pass)
 {
     needs(&event, "wait_queue.4", MODEL_RELAXED, "data race");
     needs(&once, "wait_queue.4", MODEL_RELAXED, "data race");
     needs(&latch, "wait_queue.4", MODEL_RELAXED, "data race");
 }
 
-TEST(control_who_looks_again_uses_what_is_gone)
+TEST(control_a_setter_that_looks_again_uses_freed_memory)
 {
     looks_again = true;
     catches(&event, "looks_again", "waits frees &s.event, used by sets");

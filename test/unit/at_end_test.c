@@ -282,17 +282,17 @@ TEST_ABORTS(a_goto_over_a_cleanup_aborts_and_says_what_to_look_for, SAYS)
     run_named(jumps_over_what_is_there, "jumps");
 }
 
-TEST_ABORTS(the_same_where_its_memory_held_something_else, SAYS)
+TEST_ABORTS(a_goto_over_a_cleanup_whose_memory_held_other_data_aborts, SAYS)
 {
     run_named(jumps_over_dirt, "jumps");
 }
 
-TEST_ABORTS(the_same_on_a_plain_thread, SAYS)
+TEST_ABORTS(a_goto_over_a_cleanup_on_a_plain_thread_aborts, SAYS)
 {
     jumps_over(NULL);
 }
 
-TEST_ABORTS(the_same_on_a_plain_thread_where_its_memory_held_something_else, SAYS)
+TEST_ABORTS(a_goto_over_a_cleanup_whose_memory_held_other_data_on_a_plain_thread_aborts, SAYS)
 {
     jumps_over(CODE(0x41));
 }

@@ -121,7 +121,7 @@ static void unlocks_channel(void *object)
     kc__spin_unlock(&((kc_chan_t *)object)->lock);
 }
 
-TEST(who_waits_for_the_lock_of_a_channel_sleeps)
+TEST(a_waiter_for_the_lock_of_a_channel_sleeps)
 {
     kc_chan_t *c = chan(sizeof(int), 1);
 
@@ -132,7 +132,7 @@ TEST(who_waits_for_the_lock_of_a_channel_sleeps)
 }
 
 /* A busy machine makes looks rarer, never more frequent: so it is enough to see it once. */
-TEST(who_waits_for_a_lock_looks_several_times_while_its_holder_has_a_turn)
+TEST(a_waiter_for_a_lock_looks_several_times_while_the_holder_runs)
 {
     kc_chan_t *channel = chan(sizeof(int), 1);
     struct contender c = { .call = sends, .object = channel };
@@ -171,7 +171,7 @@ static void unlocks_line(void *object)
     kc__wait_queue_unlock(object, 0);
 }
 
-TEST(who_waits_for_the_line_of_a_lock_sleeps)
+TEST(a_waiter_for_the_bit_of_a_wait_queue_sleeps)
 {
     kc_sem_t sem = KC_SEM_INIT(0);
 
@@ -192,7 +192,7 @@ static void unlocks_job(void *object)
     kc__job_unlock(object);
 }
 
-TEST(who_waits_for_the_lock_of_a_job_sleeps)
+TEST(a_waiter_for_the_lock_of_a_job_sleeps)
 {
     kc_sched_opts_t opts = { .workers = 1 };
     kc_job_t *group = NULL;
@@ -220,7 +220,7 @@ static void unlocks_lane(void *object)
     kc__spin_unlock(&((kc_recorder_t *)object)->lane[0].lock);
 }
 
-TEST(who_waits_for_a_lane_of_a_trace_sleeps)
+TEST(a_waiter_for_a_lane_of_a_trace_sleeps)
 {
     kc_recorder_t *r = kc__alloc_aligned(KC_CACHE_LINE, sizeof *r + sizeof r->lane[0]);
 

@@ -62,7 +62,7 @@ IN_A_JOB(every_subscriber_sees_every_item_in_order)
     return 0;
 }
 
-IN_A_JOB(who_is_too_slow_is_told_exactly_how_many_it_missed)
+IN_A_JOB(a_subscriber_that_is_too_slow_is_told_exactly_how_many_it_missed)
 {
     for (int capacity = 1; capacity <= 4; capacity++)
         for (int n = 1; n <= 12; n++) {
@@ -191,7 +191,7 @@ static int outcome(struct listener *l)
     return l->rc;
 }
 
-IN_A_JOB(one_send_wakes_all_who_wait)
+IN_A_JOB(one_send_wakes_all_waiting_subscribers)
 {
     kc_broadcast_t *b = broadcast(sizeof(int), 2);
     struct listener l[5];
@@ -210,7 +210,7 @@ IN_A_JOB(one_send_wakes_all_who_wait)
 
 static const kc_launch_opts_t on_main = { .affinity = KC_MAIN };
 
-IN_A_JOB(who_is_woken_and_runs_late_is_told_what_it_missed)
+IN_A_JOB(a_subscriber_that_is_woken_and_runs_late_is_told_what_it_missed)
 {
     kc_broadcast_t *b = broadcast(sizeof(int), 2);
     struct listener l;
@@ -253,7 +253,7 @@ IN_A_JOB(after_a_close_subscribers_get_what_is_kept_and_then_epipe)
     return 0;
 }
 
-IN_A_JOB(a_close_wakes_all_who_wait)
+IN_A_JOB(a_close_wakes_all_waiting_subscribers)
 {
     kc_broadcast_t *b = broadcast(sizeof(int), 2);
     struct listener l[3];
@@ -330,7 +330,7 @@ static int is_unwound(void *arg)
     return listens(l);
 }
 
-IN_A_JOB(a_body_that_is_unwound_leaves_its_line)
+IN_A_JOB(a_subscriber_whose_body_is_unwound_leaves_its_queue)
 {
     struct listener l = { .b = broadcast(sizeof(int), 2) };
     kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND };

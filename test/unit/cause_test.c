@@ -44,7 +44,7 @@ static void all_say(kc_chan_t *c, int cause)
     CHECK_EQ(item, 7);
 }
 
-IN_A_JOB(who_would_get_epipe_gets_the_cause)
+IN_A_JOB(each_call_gets_the_cause_in_place_of_epipe)
 {
     for (int i = 0; i < KINDS * CAUSES; i++) {
         kc_chan_t *c = channel(kinds[i % KINDS]);
@@ -55,7 +55,7 @@ IN_A_JOB(who_would_get_epipe_gets_the_cause)
     return 0;
 }
 
-TEST(on_a_plain_thread_who_would_get_epipe_gets_the_cause)
+TEST(on_a_plain_thread_each_call_gets_the_cause_in_place_of_epipe)
 {
     kc_chan_t *c = channel(0);
 
@@ -148,7 +148,7 @@ static void wakes_with_the_cause(kc_fn_t fn)
     set(&out, 0);
 }
 
-IN_A_JOB(who_waits_when_a_channel_is_closed_gets_the_cause)
+IN_A_JOB(a_waiter_gets_the_cause_when_its_channel_is_closed)
 {
     wakes_with_the_cause(sends);
     wakes_with_the_cause(receives);
@@ -201,7 +201,7 @@ IN_A_JOB(a_broadcast_tells_its_cause)
     return 0;
 }
 
-IN_A_JOB(who_waits_when_a_broadcast_is_closed_gets_the_cause)
+IN_A_JOB(a_waiter_gets_the_cause_when_its_broadcast_is_closed)
 {
     kc_broadcast_t *b = NULL;
     kc_subscription_t sub;

@@ -327,7 +327,7 @@ static void uses_the_channel(void *item, void *arg)
     CHECK_EQ(kc_chan_send(d->c, &other), 0); /* replaces 50: the hook is called inside itself */
 }
 
-TEST(the_hook_of_a_latest_channel_may_use_it)
+TEST(the_hook_of_a_latest_channel_may_use_the_channel)
 {
     struct dropped d = { 0 };
     kc_chan_t *c = d.c = chan_with(KC_CHAN_LATEST, uses_the_channel, &d);

@@ -82,7 +82,7 @@ IN_A_JOB(receivers_that_wait_are_served_in_the_order_in_which_they_came)
     return 0;
 }
 
-IN_A_JOB(who_receives_from_a_full_buffer_moves_the_first_sender_up)
+IN_A_JOB(a_receive_from_a_full_buffer_moves_the_first_sender_up)
 {
     kc_chan_t *c = chan(sizeof(int), 2);
     struct party s = { .c = c, .op = KC_SEND, .item = 2 };
@@ -485,18 +485,18 @@ static int hand_overs(size_t capacity, uint64_t seed)
     return kc_run(counts_hand_overs, (void *)(uintptr_t)capacity, &opts);
 }
 
-TEST(a_receiver_on_the_same_thread_goes_on_before_the_sender)
+TEST(a_receiver_on_the_same_thread_continues_before_the_sender)
 {
     /* Not now and then, when it is the turn of others. */
     CHECK_GE(hand_overs(0, 0), 48);
 }
 
-TEST(with_a_buffer_the_sender_goes_on)
+TEST(with_a_buffer_the_sender_continues_first)
 {
     CHECK_LE(hand_overs(1, 0), 16); /* it may have to let others run */
 }
 
-TEST(with_a_seed_the_seed_says_who_goes_on)
+TEST(with_a_seed_the_seed_chooses_which_side_continues)
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {
         CHECK_LE(hand_overs(0, seed), 16);
@@ -593,7 +593,7 @@ static int never_has_to_wait(void *arg UNUSED)
     return 0;
 }
 
-TEST(who_never_has_to_wait_lets_others_run_now_and_then)
+TEST(a_job_whose_sends_and_receives_never_wait_lets_others_run_now_and_then)
 {
     for (uint64_t seed = 0; seed < 2; seed++) {
         kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .seed = seed };

@@ -111,7 +111,7 @@ static int goes_on_cancelled(void *arg)
     return 0;
 }
 
-IN_A_JOB(what_has_happened_is_reported_also_if_a_cancel_comes_before_one_runs)
+IN_A_JOB(a_completed_hand_over_is_reported_though_a_cancel_comes_before_the_job_runs)
 {
     for (int op = KC_RECV; op <= KC_SEND; op++) {
         kc_chan_t *c = chan(sizeof(int), 0);
@@ -285,7 +285,7 @@ static int is_unwound(void *arg)
     return 0;
 }
 
-IN_A_JOB(a_body_that_is_unwound_in_a_channel_leaves_its_line)
+IN_A_JOB(a_body_that_is_unwound_in_a_channel_leaves_its_queue)
 {
     for (int op = KC_RECV; op <= KC_SEND; op++) {
         struct unwound u = { .p = { .c = chan(sizeof(int), 0), .op = op } };
@@ -304,7 +304,7 @@ IN_A_JOB(a_body_that_is_unwound_in_a_channel_leaves_its_line)
     return 0;
 }
 
-IN_A_JOB(a_body_to_be_unwound_that_has_its_item_goes_on_to_its_next_call)
+IN_A_JOB(a_body_to_be_unwound_that_has_its_item_continues_to_its_next_call)
 {
     struct unwound u = { .p = { .c = chan(sizeof(int), 0), .op = KC_RECV } };
     kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND, .affinity = KC_MAIN };
@@ -423,7 +423,7 @@ TEST(a_plain_thread_waits_until_its_deadline)
     kc_chan_release(c);
 }
 
-TEST(the_oldest_deadline_of_all_is_over_for_a_plain_thread_too)
+TEST(the_smallest_deadline_is_over_for_a_plain_thread)
 {
     kc_chan_t *c = chan(sizeof(int), 0);
 
@@ -439,7 +439,7 @@ static void *thread_sends_one(void *arg)
     return NULL;
 }
 
-TEST(the_last_deadline_of_all_is_not_over_for_a_plain_thread)
+TEST(the_largest_deadline_is_not_over_for_a_plain_thread)
 {
     kc_chan_t *c = chan(sizeof(int), 0);
     pthread_t thread;
@@ -626,7 +626,7 @@ static int receives_in_vain(void *arg)
     return kc_chan_recv(arg, NULL);
 }
 
-TEST(who_waits_for_nobody_in_virtual_time_is_a_deadlock)
+TEST(a_wait_for_nobody_in_virtual_time_is_a_deadlock)
 {
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .flags = KC_SCHED_VIRTUAL_TIME };
     kc_chan_t *c = chan(sizeof(int), 0);

@@ -47,7 +47,7 @@ IN_A_JOB(all_waits_for_all_and_fills_in_every_rc_and_payload)
     return 0;
 }
 
-IN_A_JOB(all_returns_the_failure_that_came_first_and_the_caller_goes_on)
+IN_A_JOB(all_returns_the_failure_that_came_first_and_the_caller_continues)
 {
     start_afresh();
     kc_call_t calls[] = {
@@ -265,7 +265,7 @@ static int counts_the_running(void *arg)
     return (int)(intptr_t)arg;
 }
 
-IN_A_JOB(a_window_lets_so_many_run_at_a_time)
+IN_A_JOB(a_window_bounds_how_many_calls_run_at_a_time)
 {
     enum { MANY = 50 };
     kc_call_t calls[MANY];
@@ -435,7 +435,7 @@ IN_A_JOB(collect_calls_nest)
 
 /* ---- kc_any ------------------------------------------------------------------------------- */
 
-IN_A_JOB(any_returns_when_one_has_ended_and_the_losers_go_on_and_do_not_touch_calls)
+IN_A_JOB(any_returns_when_one_has_ended_and_the_losers_continue_and_do_not_touch_calls)
 {
     kc_scope_t scope;
     size_t winner = 99;
@@ -473,7 +473,7 @@ IN_A_JOB(failures_of_losers_are_dropped)
     return 0;
 }
 
-IN_A_JOB(any_returns_the_winners_code_and_the_caller_goes_on)
+IN_A_JOB(any_returns_the_winners_code_and_the_caller_continues)
 {
     static const int codes[] = { -EIO, 7, -ECANCELED };
 

@@ -59,7 +59,7 @@ static void all_gone(struct member *m, int n)
     }
 }
 
-IN_A_JOB(each_signal_wakes_the_first_in_line_and_nobody_else)
+IN_A_JOB(each_signal_wakes_the_first_in_the_queue_and_nobody_else)
 {
     enum { N = 4 };
     struct group g = { KC_COND_INIT, KC_MUTEX_INIT, { 0 }, 0, { 0 } };
@@ -80,7 +80,7 @@ IN_A_JOB(each_signal_wakes_the_first_in_line_and_nobody_else)
     return 0;
 }
 
-IN_A_JOB(a_broadcast_wakes_all_who_wait_now_in_order_and_nobody_later)
+IN_A_JOB(a_broadcast_wakes_all_present_waiters_in_order_and_nobody_later)
 {
     enum { N = 4 };
     struct group g = { KC_COND_INIT, KC_MUTEX_INIT, { 0 }, 0, { 0 } };
@@ -118,7 +118,7 @@ IN_A_JOB(a_signal_while_nobody_waits_is_lost)
     return 0;
 }
 
-IN_A_JOB(who_is_signalled_waits_for_the_mutex_before_it_returns)
+IN_A_JOB(a_signalled_waiter_waits_for_the_mutex_before_it_returns)
 {
     union object o;
     struct waiter w;
@@ -134,7 +134,7 @@ IN_A_JOB(who_is_signalled_waits_for_the_mutex_before_it_returns)
     return 0;
 }
 
-IN_A_JOB(who_is_cancelled_waits_for_the_mutex_before_it_returns)
+IN_A_JOB(a_cancelled_waiter_waits_for_the_mutex_before_it_returns)
 {
     union object o;
     struct waiter w;
@@ -200,7 +200,7 @@ static void *locks_and_unlocks(void *arg)
     return NULL;
 }
 
-IN_A_JOB(in_a_cancelled_job_it_returns_at_once_and_keeps_the_mutex)
+IN_A_JOB(a_condition_wait_in_a_cancelled_job_returns_at_once_and_keeps_the_mutex)
 {
     union object o;
     struct waiter w = { .way = cond, .o = &o };
@@ -263,7 +263,7 @@ IN_A_JOB(a_body_that_is_unwound_has_the_mutex_again_before_its_cleanups_run)
     return 0;
 }
 
-IN_A_JOB(coroutines_and_threads_wait_in_one_line)
+IN_A_JOB(coroutines_and_threads_wait_in_one_queue)
 {
     enum { N = 4 };
     struct group g = { KC_COND_INIT, KC_MUTEX_INIT, { 0 }, 0, { 0 } };
@@ -347,7 +347,7 @@ static void *raises(void *arg)
     return NULL;
 }
 
-IN_A_JOB(who_has_waited_may_free_condition_and_mutex)
+IN_A_JOB(a_waiter_may_free_condition_and_mutex_when_it_returns)
 {
     for (int i = 0; i < 6; i++) {
         struct flag *f = calloc(1, sizeof *f);

@@ -599,7 +599,7 @@ static void body_sets_errno(void *arg)
     *(int *)arg = errno;
 }
 
-TEST(errno_is_the_threads_and_no_call_touches_it)
+TEST(errno_is_the_threads_and_no_call_changes_it)
 {
     int value = EXDEV;
     kcoro_t *co = kcoro_create(body_sets_errno, &value, 0);

@@ -51,7 +51,7 @@ static int two_that_meet(void *arg)
     return 0;
 }
 
-TEST(with_the_flag_each_cycle_is_found_in_real_time_once)
+TEST(with_the_flag_each_cycle_in_real_time_is_found_once)
 {
     static const int workers[] = { KC_NO_WORKERS, 1, 2, 4 };
 
@@ -97,7 +97,7 @@ static int two_firm(void *arg)
     return 0;
 }
 
-TEST_ABORTS(in_real_time_what_cannot_return_aborts,
+TEST_ABORTS(a_cycle_in_real_time_aborts_where_the_call_cannot_return,
             "a deadlock that it cannot return (rule E4, docs/rules.md), in job ")
 {
     (void)!kc_run(two_firm, NULL,
@@ -159,7 +159,7 @@ static int many_that_never_deadlock(void *arg)
     return 0;
 }
 
-TEST_SLOW(those_who_lock_in_one_order_are_never_reported, 120000)
+TEST_SLOW(jobs_that_lock_in_one_order_are_never_reported, 120000)
 {
     CHECK_EQ(run(many_that_never_deadlock, NULL, 4, KC_SCHED_FIND_DEADLOCKS), 0);
     CHECK_STR(report, "");

@@ -57,7 +57,7 @@ static int two_in_the_wrong_order(void *arg)
     return 0;
 }
 
-TEST(of_two_jobs_that_lock_in_different_orders_one_gets_edeadlk_and_the_other_goes_on)
+TEST(of_two_jobs_that_lock_in_different_orders_one_gets_edeadlk_and_the_other_continues)
 {
     CHECK_EQ(run_virtually(two_in_the_wrong_order), 0);
     CHECK_EQ(rc_of[0] + rc_of[1], -EDEADLK);
@@ -171,7 +171,7 @@ static int three_and_one_more(void *arg)
     return 0;
 }
 
-TEST(three_in_a_cycle_are_named_and_who_only_waits_for_one_of_them_is_not)
+TEST(three_jobs_in_a_cycle_are_named_and_a_waiter_outside_the_cycle_is_not)
 {
     CHECK_EQ(run_virtually(three_and_one_more), 0);
     CHECK_EQ(deadlocks, 1);
@@ -216,7 +216,7 @@ static int reader_and_writer(void *arg)
     return 0;
 }
 
-TEST(who_waits_to_read_or_write_for_a_writer_is_part_of_a_cycle)
+TEST(a_reader_or_writer_that_waits_for_a_writer_is_part_of_a_cycle)
 {
     for (int read = 0; read < 2; read++) {
         deadlocks = 0;
@@ -464,7 +464,7 @@ TEST(a_timeout_that_a_shield_keeps_out_ends_no_cycle)
     CHECK_EQ(rc_of[0] + rc_of[1], -EDEADLK);
 }
 
-TEST(a_timeout_that_a_shield_keeps_out_for_a_grace_only_does)
+TEST(a_timeout_that_a_shield_keeps_out_for_a_grace_only_ends_a_cycle)
 {
     CHECK_EQ(run(one_of_two_under_a_shield, &results, 0, KC_SCHED_VIRTUAL_TIME), 0);
     CHECK_STR(report, "");
@@ -486,7 +486,7 @@ static int below_a_grace(void *arg)
     return 0;
 }
 
-TEST(so_does_one_with_a_grace_above_or_of_the_scheduler)
+TEST(a_timeout_under_a_shield_ends_a_cycle_after_the_grace_of_a_job_above_or_the_scheduler)
 {
     int rc = run_virtually(below_a_grace);
     CHECK_STR(report, "");
@@ -704,7 +704,7 @@ static int lock_and_once(void *arg)
     return 0;
 }
 
-TEST(who_runs_a_once_is_the_owner_of_it)
+TEST(the_job_that_runs_a_once_is_its_owner)
 {
     CHECK_EQ(run_virtually(lock_and_once), 0);
     CHECK_EQ(results[0], -EDEADLK);
@@ -748,7 +748,7 @@ static int lock_around_a_channel(void *arg)
     return 0;
 }
 
-TEST(who_waits_for_a_channel_needs_nobody_and_is_reported_when_all_wait)
+TEST(a_wait_for_a_channel_is_in_no_cycle_and_is_reported_when_all_wait)
 {
     CHECK_EQ(kc_chan_create(sizeof(int), 0, &chan), 0);
     CHECK_EQ(run_virtually(lock_around_a_channel), -EDEADLK);

@@ -225,7 +225,7 @@ static int cancels_and_computes(void *arg UNUSED)
     return 0;
 }
 
-TEST(a_grace_is_over_though_who_has_cancelled_computes)
+TEST(a_grace_is_over_though_the_canceller_computes)
 {
     kc_sched_t *s = two_workers();
 

@@ -66,7 +66,7 @@ static int two_that_receive(void *arg)
     return rc != 0 ? rc : launch(receives, "second");
 }
 
-TEST(who_waits_for_something_that_never_comes_is_named_with_its_stack)
+TEST(a_job_that_waits_in_vain_is_named_with_its_stack)
 {
     CHECK_EQ(kc_chan_create_with(&(kc_chan_opts_t){ .item_size = sizeof(int), .name = "orders" },
                                  &chan),
@@ -172,7 +172,7 @@ static int has_a_slow_friend(void *arg)
     return 0;
 }
 
-TEST(who_is_about_to_be_woken_is_waited_for)
+TEST(a_job_that_is_about_to_be_woken_is_no_deadlock)
 {
     CHECK_EQ(kc_run(has_a_slow_friend, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME }),
              0);
@@ -276,7 +276,7 @@ static int waits_inside_once(void *arg)
     return 0;
 }
 
-TEST(a_deadlock_under_a_shield_is_returned_too)
+TEST(a_deadlock_under_a_shield_is_returned)
 {
     run_into_deadlock(waits_under_a_shield);
     CHECK_EQ(lines_with("waits for an event"), 1);

@@ -85,7 +85,7 @@ TEST(destroy_of_a_parked_or_ready_one_runs_its_cleanups)
     CHECK_STR(trail, "|pp");
 }
 
-TEST(a_last_release_runs_cleanups_too)
+TEST(a_last_release_runs_cleanups)
 {
     kcoro_t *co = kcoro_create(body_defers_and_yields, NULL, 0);
 

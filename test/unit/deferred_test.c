@@ -23,7 +23,7 @@ static struct shot shot(const kc_launch_opts_t *opts)
     return s;
 }
 
-IN_A_JOB(what_is_resolved_is_awaited)
+IN_A_JOB(an_await_gets_what_was_resolved)
 {
     struct shot s = shot(NULL);
     void *payload = NULL;
@@ -67,7 +67,7 @@ static kc_job_t *supervisor(void)
     return group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR });
 }
 
-IN_A_JOB(any_thread_may_resolve)
+IN_A_JOB(any_thread_may_resolve_a_oneshot)
 {
     for (int i = 0; i < 10; i++) {
         struct shot s = shot(NULL);
@@ -81,7 +81,7 @@ IN_A_JOB(any_thread_may_resolve)
     return 0;
 }
 
-IN_A_JOB(whoever_awaits_a_dropped_resolver_gets_epipe)
+IN_A_JOB(an_await_of_a_dropped_resolver_is_epipe)
 {
     kc_job_t *g = supervisor();
     kc_launch_opts_t opts = supervised(g);
@@ -104,7 +104,7 @@ IN_A_JOB(whoever_awaits_a_dropped_resolver_gets_epipe)
     return 0;
 }
 
-IN_A_JOB(several_who_wait_get_the_same_answer)
+IN_A_JOB(all_awaiters_get_the_same_answer)
 {
     struct shot s = shot(NULL);
     kc_job_t *j[4];
@@ -286,7 +286,7 @@ static int resolves_when_told(void *arg)
     return 0;
 }
 
-IN_A_JOB(both_halves_may_go_at_the_same_time)
+IN_A_JOB(both_halves_of_a_oneshot_may_go_at_the_same_time)
 {
     for (long i = 0; i < kc_test_rounds(20) && kc_test_has_time(); i++) {
         struct halves h = { .shot = shot(NULL), .rc = 1 };
@@ -661,7 +661,7 @@ static int takes_and_releases(void *arg)
     return 0;
 }
 
-IN_A_JOB(taken_or_disposed_of_whatever_the_order)
+IN_A_JOB(a_value_is_taken_or_disposed_of_whatever_the_order)
 {
     for (long i = 0; i < kc_test_rounds(10) && kc_test_has_time(); i++) {
         struct takers t = { .value = { 0 } };

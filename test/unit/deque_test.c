@@ -102,7 +102,7 @@ TEST(a_thief_steals_the_oldest_first)
     kc__deque_destroy(&d);
 }
 
-TEST(both_ends_meet_at_the_last_item)
+TEST(both_ends_of_a_deque_meet_at_the_last_item)
 {
     kc_deque_t d;
 

@@ -95,7 +95,7 @@ IN_VIRTUAL_TIME(what_fn_has_done_is_reported_as_done_though_its_time_was_over)
     return 0;
 }
 
-IN_VIRTUAL_TIME(children_that_returned_0_are_done_too)
+IN_VIRTUAL_TIME(a_call_is_done_though_its_time_was_over_if_its_children_returned_0)
 {
     CHECK_EQ(with_a_timeout((struct late){ ignores_the_cancel, CODE(0), { 0 } }), 0);
     CHECK_EQ(with_a_timeout((struct late){ finishes_later, NULL, { 0 } }), 0);
@@ -103,7 +103,7 @@ IN_VIRTUAL_TIME(children_that_returned_0_are_done_too)
     return 0;
 }
 
-IN_VIRTUAL_TIME(a_child_that_was_cancelled_or_failed_leaves_it_undone)
+IN_VIRTUAL_TIME(a_child_that_was_cancelled_or_failed_leaves_its_call_undone)
 {
     const kc_launch_opts_t unwinds = { .flags = KC_JOB_UNWIND };
 
@@ -121,7 +121,7 @@ static int launches_many_that_are_unwound(void *arg UNUSED)
     return opens_when_cancelled(NULL);
 }
 
-IN_VIRTUAL_TIME(many_children_that_are_unwound_leave_it_undone)
+IN_VIRTUAL_TIME(many_children_that_are_unwound_leave_their_call_undone)
 {
     CHECK_EQ(kc_with_timeout(KC_MS(20), launches_many_that_are_unwound, NULL), -ETIMEDOUT);
     return 0;
@@ -134,13 +134,13 @@ static int launches_one_that_cannot_start(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(a_child_that_never_started_leaves_it_undone)
+IN_A_JOB(a_child_that_never_started_leaves_its_call_undone)
 {
     CHECK_EQ(kc_with_timeout(KC_SEC(100), launches_one_that_cannot_start, NULL), -ECANCELED);
     return 0;
 }
 
-IN_VIRTUAL_TIME(a_child_alone_is_its_own_business)
+IN_VIRTUAL_TIME(a_child_alone_does_not_leave_its_call_undone)
 {
     const kc_launch_opts_t alone = { .flags = KC_JOB_ALONE };
     const kc_launch_opts_t unwinds = { .flags = KC_JOB_ALONE | KC_JOB_UNWIND };
@@ -168,7 +168,7 @@ static int fails_late(void *arg UNUSED)
     return -EIO;
 }
 
-IN_VIRTUAL_TIME(scopes_that_fn_opened_are_its_own_business)
+IN_VIRTUAL_TIME(scopes_that_fn_opened_do_not_leave_its_call_undone)
 {
     void *fns[] = { (void *)(uintptr_t)waits, (void *)(uintptr_t)fails_late };
 
@@ -205,7 +205,7 @@ static int makes_a_group(void *arg)
     return 0;
 }
 
-IN_VIRTUAL_TIME(a_promise_or_group_that_was_cancelled_leaves_it_undone_and_a_failure_is_a_value)
+IN_VIRTUAL_TIME(a_cancelled_promise_or_group_leaves_its_call_undone_and_a_failed_promise_does_not)
 {
     kc_deferred_t *d = NULL;
     kc_job_t *g = NULL;
@@ -448,7 +448,7 @@ static void cancel_at(struct collecting *c, int waiting, bool (*when)(void), uin
     kc_job_release(j);
 }
 
-IN_A_JOB(if_all_calls_returned_0_a_cancelled_caller_hears_so)
+IN_A_JOB(a_cancelled_caller_gets_0_if_all_calls_returned_0)
 {
     for (int i = 0; i < 3; i++) {
         struct collecting c = { .collect = alls[i],
@@ -462,7 +462,7 @@ IN_A_JOB(if_all_calls_returned_0_a_cancelled_caller_hears_so)
     return 0;
 }
 
-IN_A_JOB(if_not_all_calls_returned_0_a_cancelled_caller_hears_that_it_is)
+IN_A_JOB(a_cancelled_caller_gets_ecanceled_if_not_all_calls_returned_0)
 {
     for (int i = 0; i < 3; i++) {
         struct collecting c = { .collect = alls[i],
@@ -519,7 +519,7 @@ static int by_all_with_terminate(kc_call_t *calls, size_t n, size_t *winner UNUS
     return kc_all(calls, n, KC_SIG_TERMINATE);
 }
 
-IN_A_JOB(those_that_the_first_has_stopped_before_the_cancel_are_no_failures)
+IN_A_JOB(calls_that_the_first_has_stopped_before_the_cancel_are_no_failures)
 {
     struct collecting c = { .collect = by_all_with_terminate,
                             .calls = { { .fn = lingers }, { .fn = returns_at_once } },

@@ -345,7 +345,7 @@ static void *dumps_some(void *arg)
     return NULL;
 }
 
-TEST(a_lock_that_goes_while_it_is_looked_at_does_no_harm)
+TEST(a_lock_that_is_freed_while_it_is_looked_at_does_no_harm)
 {
     kc_sched_t *s = make(2, 0);
     pthread_t thread;
@@ -377,7 +377,7 @@ static int looks(void *arg)
     return 0;
 }
 
-TEST(a_job_whose_body_has_returned_says_so)
+TEST(the_dump_of_a_job_says_that_its_body_has_returned)
 {
     run(looks);
 }
@@ -469,7 +469,7 @@ TEST(a_tree_that_is_twice_as_deep_is_printed_in_about_twice_as_many_bytes)
     run(measures_deep);
 }
 
-TEST(null_is_einval_and_a_file_with_an_error_is_eio)
+TEST(a_dump_to_null_is_einval_and_to_a_file_with_an_error_eio)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, 0);
     FILE *full = fopen("/dev/full", "w");

@@ -88,7 +88,7 @@ IN_A_JOB(a_job_that_fails_by_itself_is_the_culprit)
     return 0;
 }
 
-IN_A_JOB(who_has_not_failed_has_no_culprit)
+IN_A_JOB(a_job_that_has_not_failed_has_no_culprit)
 {
     kc_job_t *j = ran(returns, CODE(0), NULL);
     blames_nobody(j);
@@ -103,7 +103,7 @@ IN_A_JOB(who_has_not_failed_has_no_culprit)
     return 0;
 }
 
-IN_A_JOB(scopes_and_groups_know_the_culprit_too)
+IN_A_JOB(scopes_and_groups_know_the_culprit)
 {
     kc_scope_t scope;
 
@@ -370,7 +370,7 @@ static int runs_a_child_without_memory(void *arg UNUSED)
     return 0;
 }
 
-TEST(without_memory_a_failure_goes_up_and_only_who_it_was_is_not_known)
+TEST(without_memory_a_failure_goes_up_and_only_its_culprit_is_not_known)
 {
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
     bool all = false, none = false;
@@ -490,7 +490,7 @@ static int fails_of_each_kind(void *arg UNUSED)
     return 0;
 }
 
-TEST(on_failure_hears_of_each_coroutine_that_fails_once)
+TEST(on_failure_is_called_once_for_each_coroutine_that_fails)
 {
     heard_in(fails_of_each_kind, 0);
 }
@@ -514,7 +514,7 @@ static int is_a_parent(void *arg UNUSED)
     return 0;
 }
 
-TEST(on_failure_hears_of_those_above_too_and_of_the_same_culprit)
+TEST(on_failure_is_called_for_each_job_above_with_the_same_culprit)
 {
     heard_in(is_a_parent, -EIO);
     CHECK_EQ(get(&heard.times), 3);
@@ -534,7 +534,7 @@ static int hears_last(void *arg UNUSED)
     return 0;
 }
 
-TEST(on_failure_hears_of_it_before_anybody_else_does)
+TEST(on_failure_is_called_before_anybody_else_sees_the_failure)
 {
     heard_in(hears_last, -EIO);
 }

@@ -129,7 +129,7 @@ IN_A_JOB(what_a_body_returned_is_known_before_its_job_ends)
     return 0;
 }
 
-IN_A_JOB(what_goes_on_has_not_returned_yet)
+IN_A_JOB(a_body_that_runs_has_not_returned_yet)
 {
     count_t began = 0;
     kc_job_t *j = launch(waits, &began, NULL);
@@ -167,7 +167,7 @@ static void disposes_of(void *arg)
     add(arg);
 }
 
-IN_A_JOB(what_is_unstarted_unwound_or_has_no_body_of_its_own_never_returns)
+IN_A_JOB(a_job_that_is_unstarted_unwound_or_without_a_body_never_returns)
 {
     struct ends_late e = { .may_end = 1 };
     count_t disposed = 0;
@@ -211,7 +211,7 @@ IN_A_JOB(what_is_unstarted_unwound_or_has_no_body_of_its_own_never_returns)
 
 enum { MANY = 20 };
 
-IN_A_JOB(many_that_are_ended_where_they_wait_have_not_returned)
+IN_A_JOB(many_jobs_that_are_ended_where_they_wait_have_not_returned)
 {
     kc_job_t *g = group(NULL), *j[MANY];
 
@@ -298,7 +298,7 @@ IN_A_JOB(the_failure_of_a_job_alone_cancels_nobody_and_is_not_its_parents_result
     return 0;
 }
 
-IN_A_JOB(await_of_a_job_alone_gives_its_result_and_the_caller_goes_on)
+IN_A_JOB(await_of_a_job_alone_gives_its_result_and_the_caller_continues)
 {
     kc_deferred_t *d;
     void *payload = &d;
@@ -366,7 +366,7 @@ static int has_a_child_that_fails(void *arg)
     return kc_sleep(KC_FOREVER);
 }
 
-IN_A_JOB(what_fails_below_a_job_alone_fails_that_and_goes_no_further)
+IN_A_JOB(a_failure_below_a_job_alone_fails_that_job_and_goes_no_further)
 {
     kc_job_t *j = launch(fails_beside_its_child, CODE(3), &alone);
     CHECK_EQ(kc_job_join(j), 3);
@@ -439,7 +439,7 @@ static int says_it_has_failed(void *arg)
     return (int)(intptr_t)arg;
 }
 
-IN_A_JOB(a_job_that_says_it_has_failed_is_cancelled_and_ends_so_whatever_it_returns)
+IN_A_JOB(a_job_that_fails_itself_is_cancelled_and_ends_failed_whatever_it_returns)
 {
     static const int returned[] = { 0, 3, -EPIPE, -EIO, -ECANCELED };
 
@@ -469,7 +469,7 @@ static int has_children_that_fail(void *arg)
     return kc_sleep(KC_FOREVER);
 }
 
-IN_A_JOB(who_says_it_has_failed_fails_its_parent_as_any_failure_does)
+IN_A_JOB(a_job_that_fails_itself_fails_its_parent_as_any_failure_does)
 {
     static const int code[] = { -EIO, 1, -ETIMEDOUT, -ESHUTDOWN };
 
@@ -510,7 +510,7 @@ IN_A_JOB(the_first_failure_counts_and_dominates_a_cancel_but_not_a_timeout)
     return 0;
 }
 
-IN_A_JOB(in_a_scope_it_is_the_scope_that_has_failed)
+IN_A_JOB(kc_fail_current_in_a_scope_fails_the_scope)
 {
     kc_scope_t outer, inner;
 
@@ -553,7 +553,7 @@ static int shielded_fails(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(a_cleanup_may_say_that_the_job_has_failed)
+IN_A_JOB(a_cleanup_may_fail_its_job)
 {
     kc_job_t *j = ran(has_a_cleanup_that_fails, CODE(1), NULL);
     int rc = 12345;
@@ -582,7 +582,7 @@ static int forbids_and_fails(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(a_job_that_forbids_signals_and_says_it_has_failed_goes_on_and_ends_so)
+IN_A_JOB(a_job_that_forbids_signals_and_fails_itself_continues_and_ends_failed)
 {
     ended(ran(forbids_and_fails, NULL, NULL), KC_JOB_FAILED, -EIO);
     return 0;
@@ -607,7 +607,7 @@ static int asks_one_that_fails(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(a_generator_may_say_that_its_job_has_failed)
+IN_A_JOB(a_generator_may_fail_its_job)
 {
     ended(ran(asks_one_that_fails, NULL, NULL), KC_JOB_FAILED, -EIO);
     return 0;

@@ -385,17 +385,17 @@ static void check_job_at(kc_affinity_t where, int workers)
     finish();
 }
 
-TEST(a_child_of_a_job_on_main_may_not_go_on)
+TEST(a_child_process_of_a_job_on_main_may_not_continue)
 {
     check_job_at(KC_MAIN, 1);
 }
 
-TEST(a_child_of_a_job_on_a_worker_may_not_go_on)
+TEST(a_child_process_of_a_job_on_a_worker_may_not_continue)
 {
     check_job_at(KC_WORKER_AT(0), 1);
 }
 
-TEST(a_child_of_the_thread_that_pumps_may_not_go_on)
+TEST(a_child_process_of_the_thread_that_pumps_may_not_continue)
 {
     skip_without_wiping();
     begin(1);
@@ -410,7 +410,7 @@ static void *forks_outside(void *arg)
     return arg;
 }
 
-TEST(a_child_of_a_plain_thread_may_not_use_a_scheduler)
+TEST(a_child_process_of_a_plain_thread_may_not_use_a_scheduler)
 {
     pthread_t t;
 
@@ -448,14 +448,14 @@ static int execs(void *arg UNUSED)
     return 0;
 }
 
-TEST(a_child_may_exec)
+TEST(a_child_process_may_exec)
 {
     if (kc_test_under_emulation())
         SKIP("the emulator does not run another program");
     CHECK_EQ(kc_run(execs, NULL, &(kc_sched_opts_t){ .workers = 1 }), 0);
 }
 
-TEST(a_child_of_a_process_without_schedulers_may_make_one)
+TEST(a_child_process_of_a_process_without_schedulers_may_make_one)
 {
     CHECK_EQ(kc_run(count_one, NULL, &(kc_sched_opts_t){ .workers = 2 }), 0);
     pid_t pid = fork();

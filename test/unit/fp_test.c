@@ -72,7 +72,7 @@ static void body_creates_under_upward(void *arg)
     *co = kcoro_create(body_expects, &up, 0);
 }
 
-TEST(a_fresh_coroutine_never_has_the_mode_of_whoever_ran_before_on_the_thread)
+TEST(a_new_coroutine_never_has_the_mode_of_what_ran_before_on_the_thread)
 {
     int nearest = FE_TONEAREST;
     kcoro_t *inner = NULL;

@@ -57,7 +57,7 @@ TEST(a_generator_works_on_any_thread)
     pthread_join(thread, NULL);
 }
 
-TEST(a_value_may_be_ignored_and_be_null)
+TEST(a_value_of_a_generator_may_be_ignored_and_be_null)
 {
     void *value = &value;
     kc_gen_t g;
@@ -81,7 +81,7 @@ static int begins(kc_gen_t *g, void *arg)
     return 0;
 }
 
-TEST(nothing_of_it_runs_before_the_first_next)
+TEST(a_generator_does_not_run_before_the_first_next)
 {
     kc_gen_t g;
 
@@ -239,7 +239,7 @@ static int counts_turns(void *arg)
     return 0;
 }
 
-IN_A_JOB(what_waits_inside_suspends_the_job_and_goes_on_inside)
+IN_A_JOB(a_wait_inside_a_generator_suspends_the_job_and_continues_inside)
 {
     count_t n = 0;
     kc_gen_t g;
@@ -296,7 +296,7 @@ static int owns_a_generator(void *arg)
     return 0;
 }
 
-IN_A_JOB(a_cancel_is_heard_inside_and_unwinds_the_body_at_its_next_call)
+IN_A_JOB(a_cancel_is_seen_inside_a_generator_and_unwinds_the_body_at_its_next_call)
 {
     for (uint32_t flags = 0; flags <= KC_JOB_UNWIND; flags += KC_JOB_UNWIND) {
         struct owner o = { 0 };
@@ -366,7 +366,7 @@ static int takes_a_while(kc_gen_t *g, void *arg)
     return 0;
 }
 
-TEST(outside_a_job_what_waits_inside_blocks_the_thread)
+TEST(outside_a_job_a_wait_inside_a_generator_blocks_the_thread)
 {
     kc_time_t begin = kc_now();
     kc_gen_t g;
@@ -452,7 +452,7 @@ static int ends_itself(kc_gen_t *g, void *arg)
     return 0;
 }
 
-TEST_ABORTS(ending_it_inside_itself_aborts, "kcoro_destroy")
+TEST_ABORTS(ending_a_generator_inside_itself_aborts, "kcoro_destroy")
 {
     kc_gen_t g;
 
@@ -460,7 +460,7 @@ TEST_ABORTS(ending_it_inside_itself_aborts, "kcoro_destroy")
     (void)kc_gen_next(&g, NULL);
 }
 
-TEST_ABORTS(a_next_after_its_end_aborts, "kc_gen_next")
+TEST_ABORTS(a_next_after_the_end_of_a_generator_aborts, "kc_gen_next")
 {
     kc_gen_t g;
 

@@ -468,7 +468,7 @@ TEST(a_cancel_at_every_point)
     run_all(false, false, 0);
 }
 
-TEST(a_cancel_at_every_point_of_a_program_that_goes_on)
+TEST(a_cancel_at_every_point_of_a_program_that_continues)
 {
     run_all(false, true, 0);
 }
@@ -483,7 +483,7 @@ TEST_SLOW(a_cancel_at_every_point_on_two_workers, 60000)
     run_all(true, false, 0);
 }
 
-TEST_SLOW(a_cancel_at_every_point_of_a_program_that_goes_on_on_two_workers, 60000)
+TEST_SLOW(a_cancel_at_every_point_of_a_program_that_continues_on_two_workers, 60000)
 {
     run_all(true, true, 0);
 }

@@ -246,7 +246,7 @@ static int sees_it_everywhere(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(every_suspension_point_of_a_cancelled_job_says_so_until_its_end)
+IN_A_JOB(every_suspension_point_of_a_cancelled_job_is_ecanceled_until_its_end)
 {
     struct level l = { 0 };
 
@@ -289,7 +289,7 @@ static int parks_twice(void *arg)
     return kc_check();
 }
 
-IN_A_JOB(a_cancel_of_one_that_was_just_unparked_is_no_permit)
+IN_A_JOB(a_cancel_of_a_job_that_was_just_unparked_is_no_permit)
 {
     struct parker p = { .co = NULL };
     kc_job_t *j = launch(parks_twice, &p, &(kc_launch_opts_t){ .affinity = KC_MAIN });
@@ -347,7 +347,7 @@ static int waits_somehow(void *arg)
     return rc;
 }
 
-IN_A_JOB(who_waits_is_woken_by_the_cancel_whatever_it_waits_for)
+IN_A_JOB(a_cancel_wakes_a_waiting_job_whatever_it_waits_for)
 {
     kc_job_t *other = launch(waits, NULL, NULL);
     kc_deferred_t *value;
@@ -695,7 +695,7 @@ IN_A_JOB(the_terminate_of_an_outside_signal_cancels_what_was_launched_with_it)
     return 0;
 }
 
-IN_VIRTUAL_TIME(what_is_launched_now_and_must_not_start_ends_without_a_dispose_too)
+IN_VIRTUAL_TIME(a_job_launched_now_that_must_not_start_ends_without_a_dispose)
 {
     kc_signal_t *signal = kc_signal_create(0);
 
@@ -718,7 +718,7 @@ static void *asks_for_the_signal(void *arg)
     return NULL;
 }
 
-IN_A_JOB(a_signal_that_is_asked_for_while_its_job_is_cancelled_says_so)
+IN_A_JOB(a_signal_that_is_made_while_its_job_is_cancelled_has_terminate)
 {
     for (int i = 0; i < 6; i++) {
         count_t n = 0;

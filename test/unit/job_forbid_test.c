@@ -104,7 +104,7 @@ static int has_scopes_open(void *arg)
     return 0;
 }
 
-IN_A_JOB(an_open_scope_of_a_job_that_forbids_signals_goes_on_when_a_child_fails)
+IN_A_JOB(an_open_scope_of_a_job_that_forbids_signals_continues_when_a_child_fails)
 {
     struct family f = { 0 };
     kc_job_t *j = launch(has_scopes_open, &f, &(kc_launch_opts_t){ .flags = KC_JOB_DETACHED });
@@ -130,7 +130,7 @@ static int opens_one_meanwhile(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(a_scope_that_is_opened_while_a_child_fails_goes_on)
+IN_A_JOB(a_scope_that_is_opened_while_a_child_fails_continues)
 {
     for (long round = kc_test_rounds(20); round > 0; round--) {
         kc_job_t *j =
@@ -165,7 +165,7 @@ static int waits_in_its_scope(void *arg)
     return kc_scope_end(&s);
 }
 
-TEST(the_end_of_a_scheduler_reaches_the_scope_of_one_that_forbids_signals)
+TEST(the_end_of_a_scheduler_reaches_the_scope_of_a_job_that_forbids_signals)
 {
     for (int i = 0; i < 2 * KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i / 2);

@@ -103,7 +103,7 @@ IN_VIRTUAL_TIME(scopes_children_groups_and_calls_have_the_grace_that_is_above_th
 }
 
 /* Closed, it counts its children only. */
-IN_VIRTUAL_TIME(a_group_that_is_closed_has_its_grace_with_one_child_too)
+IN_VIRTUAL_TIME(a_closed_group_with_one_child_has_its_grace)
 {
     struct family f = { 0 };
     kc_time_t at = kc_now();
@@ -161,7 +161,7 @@ static kc_job_t *parent_with_graces(struct graces *g, kc_time_t own)
     return top;
 }
 
-IN_VIRTUAL_TIME(of_its_own_grace_and_the_one_above_the_smaller_counts)
+IN_VIRTUAL_TIME(the_smaller_of_a_jobs_own_grace_and_the_inherited_one_counts)
 {
     struct graces g = { .child = { 0, KC_MS(30), KC_MS(10), KC_MS(20) } };
     kc_job_t *top = parent_with_graces(&g, KC_MS(20));
@@ -314,7 +314,7 @@ static int is_above_one_that_fails(void *arg)
     return kc_sleep(KC_FOREVER);
 }
 
-IN_VIRTUAL_TIME(a_cancel_from_above_bounds_the_cleanups_of_one_that_has_failed)
+IN_VIRTUAL_TIME(a_cancel_from_above_bounds_the_cleanups_of_a_job_that_has_failed)
 {
     struct family f = { 0 };
     kc_job_t *g = group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR });
@@ -352,7 +352,7 @@ static int forbids_and_has_one_that_fails(void *arg)
     return 0;
 }
 
-IN_VIRTUAL_TIME(siblings_of_one_that_fails_have_their_grace_where_signals_are_forbidden)
+IN_VIRTUAL_TIME(siblings_of_a_job_that_fails_have_their_grace_where_signals_are_forbidden)
 {
     struct family f = { 0 };
     kc_launch_opts_t opts = { .parent = group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR }),
@@ -517,7 +517,7 @@ static int runs_the_host(void *arg)
 }
 
 /* With the parent's end, or with that of its own scheduler; each of which has a grace. */
-TEST(one_whose_parent_is_in_another_scheduler_has_the_grace_of_both)
+TEST(a_job_whose_parent_is_in_another_scheduler_has_the_grace_of_both)
 {
     for (int by_parent = 0; by_parent < 2; by_parent++) {
         kc_time_t its = by_parent ? KC_SEC(1000) : KC_MS(1);
@@ -556,7 +556,7 @@ kc_job_timer_t *__wrap_kc__job_timer_new(kc_job_t *j, void (*ring)(kc_job_t *j))
 }
 
 /* Its own has been there since the launch. */
-IN_VIRTUAL_TIME(without_memory_for_its_clock_an_inherited_grace_is_over_at_once)
+IN_VIRTUAL_TIME(without_memory_for_its_timer_an_inherited_grace_is_over_at_once)
 {
     struct graces g = { .child = { 0, 0, KC_MS(7), 0 } };
     kc_job_t *top = parent_with_graces(&g, KC_MS(20));

@@ -49,7 +49,7 @@ static int defers_too_long(void *arg)
     return waits(&((struct shielded *)arg)->children);
 }
 
-IN_A_JOB(when_its_grace_is_over_neither_shields_nor_cleanups_hold_a_cancel_back)
+IN_A_JOB(when_the_grace_is_over_neither_shields_nor_cleanups_hold_a_cancel_back)
 {
     kc_fn_t fns[] = { shields_longer_than_its_grace, defers_too_long };
 
@@ -77,7 +77,7 @@ static int shields_shorter_than_its_grace(void *arg)
     return kc_sleep(KC_FOREVER);
 }
 
-IN_A_JOB(within_its_grace_a_shield_holds)
+IN_A_JOB(a_shield_holds_a_cancel_back_within_the_grace)
 {
     struct shielded s = { 0 };
 
@@ -245,7 +245,7 @@ static void *cancels_slowly(void *arg)
 }
 
 /* Memory of the one that has ended is used again: what came too late would still be there. */
-TEST(a_clock_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
+TEST(a_job_timer_that_is_armed_while_its_scheduler_ends_comes_before_the_end)
 {
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
     kc_sched_t *s;
@@ -297,7 +297,7 @@ static void hears(kc_sigset_t fired UNUSED, kc_signal_t *signal UNUSED, void *ar
 }
 
 /* The handler runs once, and before the cancel returns. */
-IN_A_JOB(who_sees_that_a_job_is_cancelled_sees_terminate_on_its_signal)
+IN_A_JOB(a_job_that_is_seen_as_cancelled_has_terminate_on_its_signal)
 {
     kc_launch_opts_t opts = { .grace = KC_SEC(10) };
     count_t told = 0, in = 0;
@@ -341,7 +341,7 @@ static int is_cancelled_under_a_shield(void *arg)
     return 0;
 }
 
-IN_A_JOB(under_a_shield_terminate_comes_with_its_end)
+IN_A_JOB(under_a_shield_terminate_comes_with_the_end_of_the_shield)
 {
     count_t told = 0;
     kc_job_t *j = launch(is_cancelled_under_a_shield, &told, NULL);

@@ -39,7 +39,7 @@ static void *in_a_thread(void *arg)
     return arg;
 }
 
-OUTSIDE(outside_jobs_what_needs_one_is_eperm, s)
+OUTSIDE(outside_jobs_calls_that_need_a_job_are_eperm, s)
 {
     pthread_t thread;
     kc_job_t *j = NULL;
@@ -109,7 +109,7 @@ IN_A_JOB(bad_options_of_a_scope_are_einval_and_open_none)
     return 0;
 }
 
-IN_A_JOB(what_is_no_promise_cannot_be_kept_and_null_is_no_job)
+IN_A_JOB(promise_complete_is_einval_without_a_promise_and_job_calls_with_null)
 {
     kc_deferred_t *d;
     kc_lease_t lease;
@@ -138,12 +138,12 @@ TEST_ABORTS(a_body_that_leaves_a_scope_open_aborts, "a scope is still open (rule
     run_named(leaves_a_scope_open, "careless");
 }
 
-TEST_ABORTS(the_abort_names_the_job, "careless")
+TEST_ABORTS(the_abort_line_of_a_body_that_leaves_a_scope_open_names_the_job, "careless")
 {
     run_named(leaves_a_scope_open, "careless");
 }
 
-TEST_ABORTS(the_abort_names_a_job_without_a_name_by_its_number, ", in job 3\n")
+TEST_ABORTS(the_abort_line_names_a_job_without_a_name_by_its_number, ", in job 3\n")
 {
     run_named(leaves_a_scope_open, NULL);
 }
@@ -444,7 +444,7 @@ static kc_job_t *stale(void)
     return j;
 }
 
-TEST_ABORTS(a_second_release_aborts, "kc_job_release")
+TEST_ABORTS(a_second_release_of_a_job_that_has_ended_aborts, "kc_job_release")
 {
     kc_job_release(stale());
 }
@@ -491,7 +491,7 @@ TEST_ABORTS(the_signal_of_a_job_that_has_been_freed_aborts, "the job has been fr
     kc_job_signal(stale());
 }
 
-TEST_ABORTS(what_is_no_job_aborts, "the pointer is not a job (rule J18,")
+TEST_ABORTS(a_call_with_a_pointer_that_is_no_job_aborts, "the pointer is not a job (rule J18,")
 {
     static _Alignas(64) char other[256];
 

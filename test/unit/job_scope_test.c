@@ -117,7 +117,7 @@ static int waits_and_launches(void *arg)
     return waits(arg);
 }
 
-IN_A_JOB(a_scope_that_times_out_returns_etimedout_and_its_job_goes_on)
+IN_A_JOB(a_scope_that_times_out_returns_etimedout_and_its_job_continues)
 {
     count_t n = 0;
     kc_time_t begin = kc_now();
@@ -440,7 +440,7 @@ static int unwinds_never_started(void *arg)
     return is_not_resumed(arg);
 }
 
-IN_A_JOB(what_never_started_is_not_unwound_but_ends)
+IN_A_JOB(a_job_that_never_started_is_not_unwound_but_ends)
 {
     struct unwound u = { .how = 5 };
     kc_job_t *j = launch(unwinds_never_started, &u,
@@ -559,7 +559,7 @@ static void was_not_started(void *arg)
     add(&((count_t *)arg)[1]);
 }
 
-IN_A_JOB(cancelling_a_scope_ends_those_that_wait_for_their_turn)
+IN_A_JOB(cancelling_a_scope_ends_the_children_that_wait_for_their_turn)
 {
     count_t n[2] = { 0, 0 };
     kc_scope_t s;
@@ -628,7 +628,7 @@ static int comes_after(void *arg)
 }
 
 /* The first, the last and one between leave the queue, in any order; the others keep theirs. */
-IN_A_JOB(those_that_wait_for_their_turn_start_in_order_whoever_leaves_the_queue)
+IN_A_JOB(children_that_wait_for_their_turn_start_in_order_whichever_leaves_the_queue)
 {
     static const int leave[][3] = { { 0, 3, 5 }, { 5, 3, 0 }, { 3, 5, 0 }, { 5, 4, 3 } };
 
@@ -659,7 +659,7 @@ IN_A_JOB(those_that_wait_for_their_turn_start_in_order_whoever_leaves_the_queue)
     return 0;
 }
 
-IN_A_JOB(nobody_takes_the_turn_of_one_that_was_cancelled_while_it_waited)
+IN_A_JOB(nobody_takes_the_turn_of_a_child_that_was_cancelled_while_it_waited)
 {
     kc_job_t *job[4];
     count_t n = 0;
@@ -711,7 +711,7 @@ static int is_short(void *arg UNUSED)
     return rc;
 }
 
-IN_A_JOB(those_that_wait_for_their_turn_may_be_cancelled_while_it_comes)
+IN_A_JOB(children_that_wait_for_their_turn_may_be_cancelled_while_it_comes)
 {
     struct churn c = { .go = 0 };
     pthread_t thread;

@@ -217,7 +217,7 @@ static int calls_those_who_listen(void *arg)
     return kc_all(calls, 2, KC_SIG_NONE);
 }
 
-IN_A_JOB(what_a_job_waits_for_in_collect_hears_its_outside_signal)
+IN_A_JOB(a_call_of_collect_hears_the_outside_signal_of_its_caller)
 {
     struct heard h = { 0 };
     kc_signal_t *signal = outside();
@@ -250,7 +250,7 @@ static int listens_under_a_shield(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(under_a_shield_user_bits_come_at_once_and_terminate_with_its_end)
+IN_A_JOB(under_a_shield_user_bits_come_at_once_and_terminate_when_the_shield_ends)
 {
     struct heard h = { 0 };
     kc_signal_t *signal = outside();

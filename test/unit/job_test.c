@@ -282,7 +282,7 @@ static int launches_two_that_fail_late(void *arg)
     return waits(&l->started);
 }
 
-IN_A_JOB(a_failure_after_an_outside_cancel_still_makes_it_failed)
+IN_A_JOB(a_job_that_fails_after_an_outside_cancel_ends_failed)
 {
     struct late l = { 0, 0 };
     kc_job_t *j =
@@ -306,7 +306,7 @@ static void disposes(void *arg)
     add(arg);
 }
 
-IN_A_JOB(what_is_cancelled_before_it_starts_never_starts_and_is_disposed_of)
+IN_A_JOB(a_job_that_is_cancelled_before_it_starts_never_starts_and_is_disposed_of)
 {
     enum { N = 10 };
     count_t disposed = 0;
@@ -429,7 +429,7 @@ static int joins_and_is_cancelled(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(a_cancelled_joiner_leaves_and_the_target_goes_on)
+IN_A_JOB(a_cancelled_joiner_leaves_and_the_target_continues)
 {
     struct joined p = { 0 };
 

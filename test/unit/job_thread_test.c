@@ -223,7 +223,7 @@ static void *asks_and_emits(void *arg)
     return NULL;
 }
 
-OUTSIDE(a_signal_that_was_given_out_hears_of_all_above_whoever_else_asks_for_one, s)
+OUTSIDE(a_signal_that_was_given_out_hears_of_all_above_whichever_thread_asks_for_one, s)
 {
     for (long left = kc_test_rounds(50); left > 0; left--) {
         struct ears e = { .go = 0 };
@@ -489,7 +489,7 @@ static int shields_one_that_forbids(void *arg)
     return 0;
 }
 
-TEST(the_end_of_a_scheduler_reaches_those_that_forbid_signals)
+TEST(the_end_of_a_scheduler_reaches_jobs_that_forbid_signals)
 {
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);
@@ -510,7 +510,7 @@ TEST(the_end_of_a_scheduler_reaches_those_that_forbid_signals)
     }
 }
 
-TEST(the_end_of_a_scheduler_reaches_one_that_forbids_signals_meanwhile)
+TEST(the_end_of_a_scheduler_reaches_a_job_that_forbids_signals_meanwhile)
 {
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);

@@ -196,7 +196,7 @@ static int joins_one(void *arg)
     return 0;
 }
 
-IN_A_JOB(members_of_an_unwound_family_that_are_looked_at_end_for_those_who_look)
+IN_A_JOB(members_of_an_unwound_family_that_are_observed_end_for_their_observers)
 {
     struct family *f = launch_family(SLEEPS + 1, KC_MAIN);
     kc_lease_t lease;
@@ -246,7 +246,7 @@ static int drains(void *arg)
     return 0;
 }
 
-IN_A_JOB(who_waits_for_the_end_of_an_unwound_family_hears_of_it)
+IN_A_JOB(a_waiter_for_the_end_of_an_unwound_family_is_woken)
 {
     struct opened o = { 0 };
     kc_job_t *j = launch(drains, &o, &(kc_launch_opts_t){ .affinity = KC_MAIN });
@@ -269,7 +269,7 @@ static int tells_who_it_is(void *arg)
     return 0;
 }
 
-IN_A_JOB(a_coroutine_that_somebody_holds_is_finished_when_its_job_was_unwound)
+IN_A_JOB(a_retained_coroutine_is_finished_when_its_job_was_unwound)
 {
     struct family f = { .group = group(NULL) };
     kc_launch_opts_t opts = { .flags = KC_JOB_UNWIND, .parent = f.group };
@@ -340,7 +340,7 @@ static int has_a_late_child(void *arg)
 }
 
 /* Stacks of 16 MiB are unmapped as soon as they are given back. */
-TEST(one_that_is_just_leaving_keeps_its_stack_until_it_has_left)
+TEST(a_job_that_is_just_leaving_keeps_its_stack_until_it_has_left)
 {
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .stack_size = 16 << 20 };
 
@@ -382,7 +382,7 @@ static int may_be_traced(void *arg)
     return unwinds_while_others_talk(arg);
 }
 
-TEST(the_same_seed_gives_the_same_order_though_a_trace_is_written)
+TEST(a_seed_gives_one_order_though_a_trace_is_written)
 {
     kc_sched_opts_t opts = { .flags = KC_SCHED_VIRTUAL_TIME, .seed = 4711 };
 
@@ -441,7 +441,7 @@ static void unwind_beside(void *(*does)(void *family))
     free(f);
 }
 
-IN_A_JOB(of_an_unpark_and_the_end_of_an_unwound_family_each_leaves_it_ended)
+IN_A_JOB(an_unpark_that_races_with_the_end_of_an_unwound_family_leaves_it_ended)
 {
     unwind_beside(unparks_all);
     books_balance();

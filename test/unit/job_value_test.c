@@ -112,7 +112,7 @@ static int awaits(void *arg)
     return rc;
 }
 
-IN_A_JOB(a_cancelled_awaiter_gets_ecanceled_and_the_deferred_goes_on)
+IN_A_JOB(a_cancelled_awaiter_gets_ecanceled_and_the_deferred_continues)
 {
     struct awaited a = { 0 };
     void *payload = NULL;
@@ -542,7 +542,7 @@ static int gets(void *arg)
     return 0;
 }
 
-IN_A_JOB(a_local_that_is_set_again_is_changed_where_it_is_unless_somebody_has_inherited_it)
+IN_A_JOB(a_local_that_is_set_again_is_changed_in_place_unless_a_child_has_inherited_it)
 {
     char values[3];
     kc_job_t *child[2];
@@ -576,7 +576,7 @@ static int waits_with_locals(void *arg)
 }
 
 /* As a server does that marks each of its requests. */
-IN_A_JOB(a_local_that_is_set_and_inherited_again_and_again_is_there_once)
+IN_A_JOB(a_local_that_is_set_and_inherited_again_and_again_is_stored_once)
 {
     char values[50];
     kc_scope_t s;

@@ -61,7 +61,7 @@ IN_A_JOB(join_any_returns_the_one_that_ends_and_leaves_the_others)
     return 0;
 }
 
-IN_A_JOB(of_those_that_have_ended_the_first_in_order)
+IN_A_JOB(join_any_returns_the_first_in_the_list_of_the_jobs_that_have_ended)
 {
     kc_job_t *job[N];
     count_t go[N];
@@ -92,7 +92,7 @@ static int joins_any_cancelled(void *arg)
     return 0;
 }
 
-IN_A_JOB(in_a_cancelled_job_one_that_has_ended_is_returned)
+IN_A_JOB(join_any_in_a_cancelled_job_returns_a_job_that_has_ended)
 {
     count_t go = 0, gone = 1;
     kc_job_t *job[2] = { launch(until_set, &go, NULL), launch(until_set, &gone, NULL) };
@@ -118,7 +118,7 @@ static int joins_any(void *arg)
     return rc;
 }
 
-IN_A_JOB(a_cancelled_caller_leaves_at_once_and_the_jobs_go_on)
+IN_A_JOB(a_cancelled_caller_of_join_any_leaves_at_once_and_the_jobs_continue)
 {
     kc_job_t *job[N];
     count_t go[N];
@@ -147,7 +147,7 @@ static int launches_and_joins_any(void *arg UNUSED)
     return rc;
 }
 
-IN_A_JOB(a_cancelled_caller_does_not_wait_for_its_children)
+IN_A_JOB(a_cancelled_caller_of_join_any_does_not_wait_for_its_children)
 {
     kc_job_t *j = launch(launches_and_joins_any, NULL, NULL);
 
@@ -179,7 +179,7 @@ static int joins_one_that_fails(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(one_whose_failure_cancels_the_caller_is_returned)
+IN_A_JOB(join_any_returns_the_job_whose_failure_cancels_the_caller)
 {
     kc_job_t *g = group(&(kc_launch_opts_t){ .flags = KC_JOB_SUPERVISOR });
     kc_job_t *j = launch(joins_one_that_fails, NULL, &(kc_launch_opts_t){ .parent = g });
@@ -196,7 +196,7 @@ static int unwinds_in_join_any(void *arg)
     FAIL("an unwound body went on");
 }
 
-IN_A_JOB(a_body_that_waits_for_any_is_unwound)
+IN_A_JOB(a_body_that_waits_in_join_any_is_unwound)
 {
     kc_job_t *job[N];
     count_t go[N];
@@ -226,7 +226,7 @@ static int joins_itself_or_above(void *arg)
     return 0;
 }
 
-IN_A_JOB(oneself_or_an_ancestor_in_the_list_is_edeadlk)
+IN_A_JOB(join_any_of_oneself_or_an_ancestor_is_edeadlk)
 {
     count_t gone = 1;
     kc_job_t *ended_one = launch(until_set, &gone, NULL);
@@ -239,7 +239,7 @@ IN_A_JOB(oneself_or_an_ancestor_in_the_list_is_edeadlk)
     return 0;
 }
 
-IN_A_JOB(a_list_that_is_empty_or_has_a_hole_is_einval)
+IN_A_JOB(join_any_of_a_list_that_is_empty_or_has_a_hole_is_einval)
 {
     kc_job_t *job[1] = { NULL };
 
@@ -249,7 +249,7 @@ IN_A_JOB(a_list_that_is_empty_or_has_a_hole_is_einval)
     return 0;
 }
 
-IN_A_JOB(a_job_may_stand_in_the_list_twice)
+IN_A_JOB(a_job_may_stand_twice_in_the_list_of_join_any)
 {
     count_t go = 0;
     kc_job_t *j = launch(until_set, &go, NULL), *job[2] = { j, j };
@@ -328,7 +328,7 @@ static int ends_soon(void *arg)
     return 0;
 }
 
-IN_A_JOB(several_end_and_the_caller_is_cancelled_at_the_same_time)
+IN_A_JOB(join_any_returns_one_of_several_that_end_and_a_cancel_at_the_same_time)
 {
     uint64_t seed = kc_test_seed();
 

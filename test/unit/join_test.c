@@ -33,7 +33,7 @@ static int gives_five(void *arg UNUSED)
     return 0;
 }
 
-IN_A_JOB(what_has_ended_gives_its_result_in_a_cancelled_job_too)
+IN_A_JOB(a_job_that_has_ended_gives_its_result_in_a_cancelled_job)
 {
     struct past past = { .failed = launch(returns, CODE(-EIO), &apart),
                          .cancelled = launch(waits, NULL, NULL) };
@@ -141,7 +141,7 @@ static int asks_when_cancelled(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(whatever_has_ended_gives_its_result_in_every_way_to_whoever_is_cancelled)
+IN_A_JOB(whatever_has_ended_gives_its_result_in_every_way_to_a_cancelled_job)
 {
     static const uint32_t flags[] = { 0, KC_JOB_UNWIND, KC_JOB_MIGRATE };
 
@@ -205,7 +205,7 @@ static int awaits_one_that_fails(void *arg)
     return 0;
 }
 
-IN_A_JOB(who_awaits_the_child_whose_failure_cancels_it_gets_its_code_at_any_moment)
+IN_A_JOB(an_awaiter_gets_the_code_of_a_child_whose_failure_cancels_it_at_any_moment)
 {
     for (intptr_t i = 0, n = kc_test_rounds(200); i < n; i++) {
         kc_job_t *j = launch(awaits_one_that_fails, CODE(i % 300), &apart);

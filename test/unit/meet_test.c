@@ -9,7 +9,7 @@ static const struct way *const sem = &ways[3], *const latch = &ways[4], *const e
 
 /* ---- semaphore ------------------------------------------------------------------------------ */
 
-IN_A_JOB(so_many_permits_as_it_has_are_taken_without_waiting)
+IN_A_JOB(as_many_permits_as_a_semaphore_has_are_taken_without_waiting)
 {
     kc_sem_t s = KC_SEM_INIT(3);
     static kc_sem_t most = KC_SEM_INIT(UINT32_MAX), none;
@@ -33,7 +33,7 @@ IN_A_JOB(so_many_permits_as_it_has_are_taken_without_waiting)
     return 0;
 }
 
-IN_A_JOB(a_release_of_several_lets_the_first_so_many_pass)
+IN_A_JOB(a_release_of_n_permits_lets_the_first_n_waiters_pass)
 {
     enum { N = 5 };
     union object o;
@@ -87,7 +87,7 @@ static int uses_the_pool(void *arg)
     return 0;
 }
 
-IN_A_JOB(no_more_are_inside_than_there_are_permits)
+IN_A_JOB(no_more_jobs_are_inside_than_a_semaphore_has_permits)
 {
     enum { N = 6 };
     struct pool p = { .permits = KC_SEM_INIT(2) };
@@ -123,7 +123,7 @@ IN_A_JOB(tryacquire_does_not_look_at_cancellation)
     return 0;
 }
 
-IN_A_JOB(a_plain_thread_may_release)
+IN_A_JOB(a_plain_thread_may_release_a_semaphore)
 {
     union object o;
     struct waiter w;
@@ -137,7 +137,7 @@ IN_A_JOB(a_plain_thread_may_release)
 
 /* ---- latch ---------------------------------------------------------------------------------- */
 
-IN_A_JOB(a_latch_opens_for_all_when_so_many_have_come)
+IN_A_JOB(a_latch_opens_for_all_when_its_count_is_0)
 {
     enum { N = 4 };
     union object o = { .latch = KC_LATCH_INIT(3) };
@@ -188,7 +188,7 @@ static int arrives(void *arg)
     return 0;
 }
 
-IN_A_JOB(all_who_arrive_go_on_together_and_see_what_the_others_did)
+IN_A_JOB(all_that_arrive_at_a_latch_continue_together_and_see_what_the_others_did)
 {
     struct meeting m = { .o.latch = KC_LATCH_INIT(4), .members = 4 };
     pthread_t t = thread_runs(arrives, &m);
@@ -212,7 +212,7 @@ static int arrives_in_a_cancelled_job(void *arg)
     return 0;
 }
 
-IN_A_JOB(who_is_cancelled_has_arrived)
+IN_A_JOB(a_waiter_that_is_cancelled_at_a_latch_has_arrived)
 {
     for (int before = 0; before < 2; before++) {
         union object o = { .latch = KC_LATCH_INIT(2) };
@@ -251,7 +251,7 @@ static int arrives_and_frees(void *arg)
     return 0;
 }
 
-IN_A_JOB(the_last_who_arrives_does_not_touch_the_latch_again)
+IN_A_JOB(the_last_to_arrive_does_not_touch_the_latch_again)
 {
     for (int round = 0; round < 4; round++) {
         struct own_latch o = { 0 };
@@ -289,7 +289,7 @@ IN_A_JOB(an_event_lets_all_pass_until_it_is_reset)
     return 0;
 }
 
-IN_A_JOB(an_event_that_is_reset_at_once_still_wakes_those_who_waited)
+IN_A_JOB(an_event_that_is_reset_at_once_still_wakes_its_waiters)
 {
     union object o;
     struct waiter w[3], late;
@@ -344,7 +344,7 @@ static int wants_it(void *arg)
     return 0;
 }
 
-IN_A_JOB(of_many_who_come_one_calls_it_and_all_return_when_it_has_ended)
+IN_A_JOB(of_many_calls_of_once_one_runs_the_function_and_all_return_when_it_has_ended)
 {
     for (int suspends = 0; suspends < 2; suspends++) {
         enum { JOBS = 4, THREADS = 2 };
@@ -378,7 +378,7 @@ static int wants_it_and_is_cancelled(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(in_a_cancelled_job_it_is_run_shielded_too)
+IN_A_JOB(a_once_in_a_cancelled_job_runs_its_function_shielded)
 {
     struct setup s = { .once = KC_ONCE_INIT, .suspends = true, .go = 1 };
     kc_job_t *j = launch(wants_it_and_is_cancelled, &s, NULL);
@@ -393,7 +393,7 @@ IN_A_JOB(in_a_cancelled_job_it_is_run_shielded_too)
     return 0;
 }
 
-IN_A_JOB(neither_who_runs_it_nor_who_waits_for_that_gives_up_when_cancelled)
+IN_A_JOB(neither_the_runner_of_a_once_nor_its_waiters_give_up_when_cancelled)
 {
     for (int who = 0; who < 2; who++) {
         struct setup s = { .once = KC_ONCE_INIT, .suspends = true };
@@ -428,7 +428,7 @@ static int wants_it_in_a_scope(void *arg)
     return 0;
 }
 
-IN_A_JOB(inside_a_scope_too_its_function_is_shielded_from_the_job)
+IN_A_JOB(a_once_inside_a_scope_runs_its_function_shielded_from_the_job)
 {
     struct setup s = { .once = KC_ONCE_INIT, .suspends = true };
     kc_job_t *j = launch(wants_it_in_a_scope, &s, NULL);
@@ -452,7 +452,7 @@ static int wants_it_and_is_unwound(void *arg)
     FAIL("it was not unwound");
 }
 
-IN_A_JOB(a_body_to_be_unwound_ends_its_function_first)
+IN_A_JOB(a_body_to_be_unwound_ends_the_function_of_its_once_first)
 {
     struct setup s = { .once = KC_ONCE_INIT, .suspends = true };
     kc_job_t *j =
@@ -487,7 +487,7 @@ static void outer(void *arg)
     add(&n->calls);
 }
 
-IN_A_JOB(its_function_may_use_another_one)
+IN_A_JOB(the_function_of_a_once_may_use_another_once)
 {
     static kc_once_t zero;
     struct nested n = { KC_ONCE_INIT, 0 };
@@ -557,7 +557,7 @@ IN_A_JOB(a_barrier_of_one_lets_everybody_pass_as_the_last)
     return 0;
 }
 
-IN_A_JOB(who_is_cancelled_at_a_barrier_has_not_come)
+IN_A_JOB(a_waiter_that_is_cancelled_at_a_barrier_has_not_arrived)
 {
     union object o = { .barrier = KC_BARRIER_INIT(3) };
     struct waiter w[3];
@@ -573,7 +573,7 @@ IN_A_JOB(who_is_cancelled_at_a_barrier_has_not_come)
     return 0;
 }
 
-IN_VIRTUAL_TIME(who_is_cancelled_but_has_not_left_when_all_have_met_has_come)
+IN_VIRTUAL_TIME(a_waiter_that_is_cancelled_when_all_have_met_at_a_barrier_has_arrived)
 {
     union object o;
     struct waiter w, next;
@@ -597,7 +597,7 @@ static void *cancels(void *arg)
 }
 
 /* Whoever is told that the two have met was not alone. */
-IN_A_JOB(a_cancel_that_races_with_the_last_who_comes_leaves_both_of_one_mind)
+IN_A_JOB(a_cancel_that_races_with_the_last_arrival_at_a_barrier_has_one_outcome)
 {
     for (int round = 0; round < 5; round++) {
         union object o;
@@ -622,7 +622,7 @@ IN_A_JOB(a_cancel_that_races_with_the_last_who_comes_leaves_both_of_one_mind)
     return 0;
 }
 
-TEST(of_null_is_einval)
+TEST(a_wait_on_a_null_semaphore_latch_event_or_barrier_is_einval)
 {
     CHECK_EQ(kc_sem_acquire(NULL), -EINVAL);
     CHECK_EQ(kc_sem_acquire_until(NULL, 0), -EINVAL);

@@ -210,12 +210,12 @@ TEST(a_job_that_was_placed_migrates_once_it_has_hopped_to_any_worker)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
-TEST(two_who_wake_each_other_and_migrate_meet_on_one_worker)
+TEST(two_jobs_that_wake_each_other_and_migrate_meet_on_one_worker)
 {
     two_meet(false);
 }
 
-TEST(the_deadline_of_one_who_is_moved_is_gone_with_its_wait)
+TEST(the_deadline_of_a_job_that_is_moved_is_gone_with_its_wait)
 {
     two_meet(true);
 }
@@ -263,12 +263,12 @@ static void two_stay(uint32_t flags, kc_affinity_t a, kc_affinity_t b)
     CHECK_EQ(kc_sched_destroy(s), 0);
 }
 
-TEST(who_may_not_migrate_stays_on_its_worker)
+TEST(a_job_that_may_not_migrate_stays_on_its_worker)
 {
     two_stay(0, KC_WORKER, KC_WORKER);
 }
 
-TEST(who_is_bound_to_a_worker_stays_there_though_it_may_migrate)
+TEST(a_job_that_is_bound_to_a_worker_stays_there_though_it_may_migrate)
 {
     two_stay(KC_JOB_MIGRATE, KC_WORKER_AT(0), KC_WORKER_AT(1));
 }
@@ -280,7 +280,7 @@ static int hops_and_asks(void *arg)
     return asks_often(arg);
 }
 
-TEST(who_has_hopped_to_a_worker_stays_there_though_it_may_migrate)
+TEST(a_job_that_has_hopped_to_a_worker_stays_there_though_it_may_migrate)
 {
     kc_sched_t *s = two_workers();
     struct talk t;
@@ -335,7 +335,7 @@ static int spreads(void *arg)
     return kc_scope_end(&s);
 }
 
-TEST(those_who_migrate_go_to_a_worker_that_sleeps)
+TEST(jobs_that_migrate_go_to_a_worker_that_sleeps)
 {
     kc_sched_t *s = two_workers();
     struct crowd c = { 0 };
@@ -386,7 +386,7 @@ static int runs_a_generator(void *arg)
     return 0;
 }
 
-TEST(who_waits_inside_a_generator_is_not_moved)
+TEST(a_job_that_waits_inside_a_generator_is_not_moved)
 {
     kc_sched_t *s = two_workers();
     struct talk t;
@@ -438,7 +438,7 @@ static int wakes_each_time(void *arg)
     return 0;
 }
 
-TEST(who_is_woken_before_it_has_left_is_not_moved_too_early)
+TEST(a_job_that_is_woken_before_it_has_left_is_not_moved_too_early)
 {
     kc_sched_t *s = two_workers();
     static struct relay r;
@@ -460,7 +460,7 @@ static int must_not_be_moved_now(void *arg)
     return 0;
 }
 
-TEST(who_still_runs_is_not_moved)
+TEST(a_job_that_runs_is_not_moved)
 {
     kc_sched_t *s = two_workers();
 
@@ -483,7 +483,7 @@ static int talks_until_cancelled(void *arg)
     return rc;
 }
 
-TEST(a_cancel_finds_those_who_are_being_moved)
+TEST(a_cancel_finds_jobs_that_are_being_moved)
 {
     kc_sched_t *s = two_workers();
 

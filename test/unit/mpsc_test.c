@@ -69,7 +69,7 @@ TEST(take_all_gives_everything_oldest_first)
     CHECK_PTR(kc__mpsc_take_all(&q), NULL);
 }
 
-TEST(push_tells_the_one_who_found_it_empty)
+TEST(push_tells_whether_the_inbox_was_empty)
 {
     struct item items[5];
     kc_mpsc_t q;

@@ -30,7 +30,7 @@ static int counts_up(void *arg)
     return 0;
 }
 
-IN_A_JOB(coroutines_and_threads_have_it_one_at_a_time)
+IN_A_JOB(coroutines_and_threads_own_a_mutex_one_at_a_time)
 {
     struct counter c = { .lock = KC_MUTEX_INIT, .rounds = 20 };
 
@@ -65,7 +65,7 @@ static int takes_its_turn(void *arg)
     return 0;
 }
 
-IN_A_JOB(it_goes_to_coroutines_and_threads_in_the_order_in_which_they_came)
+IN_A_JOB(a_mutex_goes_to_coroutines_and_threads_in_the_order_in_which_they_came)
 {
     enum { N = 6 };
     struct line line = { .lock = KC_MUTEX_INIT };
@@ -90,7 +90,7 @@ IN_A_JOB(it_goes_to_coroutines_and_threads_in_the_order_in_which_they_came)
     return 0;
 }
 
-IN_A_JOB(who_unlocks_and_locks_again_comes_behind_those_who_wait)
+IN_A_JOB(an_owner_that_unlocks_and_locks_again_comes_behind_the_waiters)
 {
     struct line line = { .lock = KC_MUTEX_INIT };
     struct place p = { &line, 1 };
@@ -120,7 +120,7 @@ static int holds_until_told(void *arg)
     return 0;
 }
 
-IN_A_JOB(what_is_handed_over_cannot_be_taken_before_the_new_owner_runs)
+IN_A_JOB(a_mutex_that_is_handed_over_cannot_be_taken_before_the_new_owner_runs)
 {
     union object o;
     struct waiter w = { .o = &o };
@@ -138,7 +138,7 @@ IN_A_JOB(what_is_handed_over_cannot_be_taken_before_the_new_owner_runs)
     return 0;
 }
 
-IN_A_JOB(one_in_the_middle_of_the_line_may_leave_it)
+IN_A_JOB(a_waiter_in_the_middle_of_the_queue_may_leave_it)
 {
     union object o;
     struct waiter w[3];
@@ -184,7 +184,7 @@ static void knows_its_owner(kc_mutex_t *m)
     kc_mutex_unlock(m);
 }
 
-IN_A_JOB(relocking_ones_own_is_edeadlk_and_changes_nothing)
+IN_A_JOB(relocking_ones_own_mutex_is_edeadlk_and_changes_nothing)
 {
     kc_mutex_t m = KC_MUTEX_INIT;
 
@@ -192,14 +192,14 @@ IN_A_JOB(relocking_ones_own_is_edeadlk_and_changes_nothing)
     return 0;
 }
 
-TEST(on_a_plain_thread_too_relocking_is_edeadlk)
+TEST(relocking_on_a_plain_thread_is_edeadlk)
 {
     kc_mutex_t m = KC_MUTEX_INIT;
 
     knows_its_owner(&m);
 }
 
-IN_A_JOB(relocking_while_others_wait_is_edeadlk_and_keeps_them_in_line)
+IN_A_JOB(relocking_while_others_wait_is_edeadlk_and_keeps_them_in_the_queue)
 {
     union object o;
     struct waiter w;
@@ -222,7 +222,7 @@ static int locks_or_unlocks(void *arg)
     return 0;
 }
 
-IN_A_JOB(what_is_taken_inside_a_scope_may_be_released_after_it)
+IN_A_JOB(a_mutex_that_is_locked_inside_a_scope_may_be_unlocked_after_it)
 {
     kc_mutex_t m = KC_MUTEX_INIT;
     kc_scope_t s;
@@ -424,7 +424,7 @@ static struct {
     kc_mutex_t more[3];
 } member = { 1, KC_MUTEX_INIT, { KC_MUTEX_INIT, KC_MUTEX_NAMED("two"), KC_MUTEX_INIT } };
 
-IN_A_JOB(statics_members_elements_and_zeroed_memory_are_ready)
+IN_A_JOB(mutexes_in_statics_members_elements_and_zeroed_memory_are_ready)
 {
     kc_mutex_t *zeroed = calloc(1, sizeof *zeroed);
     kc_mutex_t *all[] = { &static_lock,    &named_lock,     &zero_lock,      &member.lock,
@@ -442,7 +442,7 @@ IN_A_JOB(statics_members_elements_and_zeroed_memory_are_ready)
     return 0;
 }
 
-TEST(of_null_is_einval)
+TEST(a_wait_on_a_null_mutex_or_condition_is_einval)
 {
     kc_mutex_t m = KC_MUTEX_INIT;
     kc_cond_t c = KC_COND_INIT;
@@ -469,7 +469,7 @@ static int frees_if_last(void *arg)
     return 0;
 }
 
-IN_A_JOB(the_last_user_may_free_it_right_after_its_unlock)
+IN_A_JOB(the_last_owner_may_free_a_mutex_right_after_its_unlock)
 {
     share_and_free(frees_if_last, 6);
     return 0;

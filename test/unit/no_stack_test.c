@@ -382,7 +382,7 @@ TEST(the_dump_says_that_the_limit_on_the_address_space_is_reached)
 
 /* ---- and others meanwhile ------------------------------------------------------------------- */
 
-IN_A_JOB(those_that_need_a_smaller_stack_start_though_one_waits)
+IN_A_JOB(jobs_that_need_a_smaller_stack_start_though_another_waits)
 {
     enum { MANY = 20 };
     struct started big = { 0 }, small = { 0 };
@@ -456,7 +456,7 @@ static void destroy_ends_those_that_wait(const kc_sched_opts_t *sched_opts)
     CHECK_EQ(get(&st.disposed), 2);
 }
 
-TEST(the_end_of_a_scheduler_ends_those_that_wait_for_a_stack)
+TEST(the_end_of_a_scheduler_ends_jobs_that_wait_for_a_stack)
 {
     for (int i = 0; i < KIT_SCHEDS; i++) {
         kc_sched_opts_t opts = kit_opts(i);

@@ -99,7 +99,7 @@ static void run_with_seed(void)
     CHECK_EQ(kc_run(leaves_some, &left, &opts), 0);
 }
 
-TEST(those_that_forbid_signals_end_in_one_order_whatever_ran_before)
+TEST(jobs_that_forbid_signals_end_in_one_order_whatever_ran_before)
 {
     left = forbids_and_waits;
     check_one_order(run_with_seed);
@@ -151,7 +151,7 @@ static void *has_another_scheduler(void *arg)
     return arg;
 }
 
-TEST(those_whose_parent_is_in_another_scheduler_end_in_one_order_whatever_ran_before)
+TEST(jobs_whose_parent_is_in_another_scheduler_end_in_one_order_whatever_ran_before)
 {
     pthread_t thread;
 

@@ -250,7 +250,7 @@ static void *thread_unparks_until_gone(void *arg)
 
 /* A wake-up that races with destroy must neither revive the coroutine nor touch a recycled block.
  * */
-TEST(unpark_against_destroy_leaves_it_finished)
+TEST(an_unpark_that_races_with_destroy_leaves_the_coroutine_finished)
 {
     for (int i = 0; i < 200; i++) {
         int times = 1000000;

@@ -60,7 +60,7 @@ IN_A_JOB(readers_are_in_together_and_a_writer_is_alone)
     return 0;
 }
 
-TEST(for_plain_threads_too_readers_are_in_together_and_a_writer_is_alone)
+TEST(on_plain_threads_readers_are_in_together_and_a_writer_is_alone)
 {
     static kc_rwlock_t named = KC_RWLOCK_NAMED("table"), zero;
     struct {
@@ -231,7 +231,7 @@ static int frees_if_last(void *arg)
     return 0;
 }
 
-IN_A_JOB(the_last_writer_may_free_it_right_after_its_unlock)
+IN_A_JOB(the_last_writer_may_free_a_rwlock_right_after_its_unlock)
 {
     share_and_free(frees_if_last, 4);
     return 0;
@@ -263,7 +263,7 @@ IN_A_JOB(a_waiting_writer_that_is_cancelled_lets_the_readers_behind_it_in)
     return 0;
 }
 
-IN_A_JOB(a_waiting_reader_that_is_cancelled_leaves_the_others_in_line)
+IN_A_JOB(a_waiting_reader_that_is_cancelled_leaves_the_others_in_the_queue)
 {
     union object o;
     struct waiter reader, writer;
@@ -295,7 +295,7 @@ static int tries_in_a_cancelled_job(void *arg)
     return 0;
 }
 
-IN_A_JOB(tries_do_not_look_at_cancellation)
+IN_A_JOB(try_forms_of_a_rwlock_do_not_look_at_cancellation)
 {
     union object o = { .rwlock = KC_RWLOCK_INIT };
     struct waiter w = { .way = reads, .o = &o };
@@ -315,7 +315,7 @@ static void knows_its_writer(kc_rwlock_t *l)
     anybody_gets_in(l);
 }
 
-IN_A_JOB(the_writer_who_asks_again_gets_edeadlk)
+IN_A_JOB(a_writer_that_asks_again_gets_edeadlk)
 {
     kc_rwlock_t l = KC_RWLOCK_INIT;
 
@@ -323,14 +323,14 @@ IN_A_JOB(the_writer_who_asks_again_gets_edeadlk)
     return 0;
 }
 
-TEST(on_a_plain_thread_too_the_writer_who_asks_again_gets_edeadlk)
+TEST(on_a_plain_thread_a_writer_that_asks_again_gets_edeadlk)
 {
     kc_rwlock_t l = KC_RWLOCK_INIT;
 
     knows_its_writer(&l);
 }
 
-IN_A_JOB(taken_inside_a_scope_it_may_be_released_after_it)
+IN_A_JOB(a_rwlock_that_is_taken_inside_a_scope_may_be_released_after_it)
 {
     kc_rwlock_t l = KC_RWLOCK_INIT;
     kc_scope_t s;
@@ -415,7 +415,7 @@ IN_VIRTUAL_TIME(a_deadline_ends_the_wait_of_a_reader_and_of_a_writer_at_its_time
     return 0;
 }
 
-TEST(of_null_is_einval)
+TEST(a_lock_of_a_null_rwlock_is_einval)
 {
     CHECK_EQ(kc_rwlock_rdlock(NULL), -EINVAL);
     CHECK_EQ(kc_rwlock_wrlock(NULL), -EINVAL);

@@ -456,7 +456,7 @@ static int sets_done(void *arg)
     return 0;
 }
 
-TEST(nobody_who_keeps_yielding_or_spawning_starves_the_others)
+TEST(a_task_that_keeps_yielding_or_spawning_does_not_starve_the_others)
 {
     kc_sched_t *s = make(KC_NO_WORKERS, 0);
 
@@ -528,7 +528,7 @@ static int parks_until_done(void *arg)
     return count_one(arg);
 }
 
-TEST(stop_ends_the_run_and_a_later_one_goes_on)
+TEST(stop_ends_the_run_and_a_later_run_continues)
 {
     kc_sched_t *s = make(1, 0);
 

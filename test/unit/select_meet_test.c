@@ -323,7 +323,7 @@ static int chooses_among_two_that_come(void *arg UNUSED)
     return 0;
 }
 
-TEST(those_that_become_ready_before_a_select_waits_are_chosen_evenly)
+TEST(cases_that_become_ready_before_a_select_waits_are_chosen_evenly)
 {
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS, .seed = 1 };
 

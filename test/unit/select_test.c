@@ -113,7 +113,7 @@ IN_A_JOB(a_select_that_waits_is_ended_by_any_of_its_cases)
     return 0;
 }
 
-IN_A_JOB(two_that_come_at_once_end_a_select_once)
+IN_A_JOB(two_cases_that_become_ready_at_once_end_a_select_once)
 {
     struct chooser s;
     int item = 7;
@@ -129,7 +129,7 @@ IN_A_JOB(two_that_come_at_once_end_a_select_once)
     return 0;
 }
 
-IN_A_JOB(a_select_keeps_its_place_in_line)
+IN_A_JOB(a_select_keeps_its_place_in_the_queue)
 {
     kc_chan_t *c = chan(sizeof(int), 0), *never_ready = chan(sizeof(int), 0);
     struct party r[2];
@@ -231,14 +231,14 @@ static void all_are_chosen_evenly(kc_time_t timeout)
     kc_chan_release(idle);
 }
 
-IN_A_JOB(those_that_are_ready_are_chosen_evenly_whatever_stands_between_them)
+IN_A_JOB(ready_cases_are_chosen_evenly_whatever_stands_between_them)
 {
     all_are_chosen_evenly(KC_FOREVER);
     all_are_chosen_evenly(0);
     return 0;
 }
 
-TEST(those_that_are_ready_are_chosen_evenly_on_a_plain_thread)
+TEST(ready_cases_are_chosen_evenly_on_a_plain_thread)
 {
     all_are_chosen_evenly(KC_FOREVER);
     all_are_chosen_evenly(0);

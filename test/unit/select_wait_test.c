@@ -115,7 +115,7 @@ static int goes_on_cancelled(void *arg)
     return 0;
 }
 
-IN_A_JOB(a_select_that_has_happened_says_so_also_if_a_cancel_comes_before_it_runs)
+IN_A_JOB(a_select_that_has_happened_is_reported_though_a_cancel_comes_before_the_job_runs)
 {
     for (int close = 0; close < 2; close++) {
         struct chooser s;
@@ -152,7 +152,7 @@ static int is_unwound(void *arg)
     return chooses(s);
 }
 
-IN_A_JOB(a_body_that_is_unwound_in_a_select_leaves_all_lines)
+IN_A_JOB(a_body_that_is_unwound_in_a_select_leaves_all_queues)
 {
     for (size_t n = 2; n <= CASES; n += CASES - 2) {
         struct chooser s;
@@ -188,7 +188,7 @@ static void *tries_to_send(void *arg)
 }
 
 /* Two senders and a cancel at once: one of the three. */
-IN_A_JOB(exactly_one_of_those_that_come_at_once_ends_a_select)
+IN_A_JOB(exactly_one_of_the_cases_that_become_ready_at_once_ends_a_select)
 {
     for (int i = 0; i < 30; i++) {
         struct chooser s;

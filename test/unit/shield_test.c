@@ -76,7 +76,7 @@ static int nests(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(it_nests_with_others_and_may_be_opened_again)
+IN_A_JOB(a_nocancel_shield_nests_with_others_and_may_be_opened_again)
 {
     cancel_when_in(nests);
     return 0;
@@ -99,7 +99,7 @@ static int leaves_a_child(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(what_was_launched_inside_is_cancelled_at_its_end)
+IN_A_JOB(a_job_that_was_launched_in_a_nocancel_shield_is_cancelled_at_its_end)
 {
     cancel_when_in(leaves_a_child);
     return 0;
@@ -118,7 +118,7 @@ static int is_asked_inside(void *arg)
 }
 
 /* As kc_shield_begin does. */
-IN_A_JOB(in_a_job_that_is_not_cancelled_it_holds_back_what_comes)
+IN_A_JOB(a_nocancel_shield_in_a_job_that_is_not_cancelled_holds_back_a_cancel)
 {
     cancel_when_in(is_asked_inside);
     return 0;
@@ -161,7 +161,7 @@ static int is_unwound(void *arg)
     FAIL("it was not unwound");
 }
 
-IN_A_JOB(a_body_that_is_unwound_is_so_after_its_shield)
+IN_A_JOB(a_body_is_unwound_after_its_nocancel_shield)
 {
     struct unwound u = { 0 };
     kc_job_t *j = launch(is_unwound, &u, &(kc_launch_opts_t){ .flags = KC_JOB_UNWIND });
@@ -193,7 +193,7 @@ static int takes_its_time(void *arg)
     return -ECANCELED;
 }
 
-IN_VIRTUAL_TIME(its_time_is_bounded_by_the_grace)
+IN_VIRTUAL_TIME(a_nocancel_shield_is_bounded_by_the_grace)
 {
     kc_time_t over = 0;
     kc_job_t *j = launch(takes_its_time, &over, &(kc_launch_opts_t){ .grace = KC_MS(5) });
@@ -207,7 +207,7 @@ IN_VIRTUAL_TIME(its_time_is_bounded_by_the_grace)
     return 0;
 }
 
-TEST_ABORTS(on_a_plain_thread_it_aborts,
+TEST_ABORTS(a_nocancel_shield_on_a_plain_thread_aborts,
             "kc_shield_begin_nocancel: there is no current job (rule J30,")
 {
     kc_shield_begin_nocancel();
@@ -219,7 +219,7 @@ static int leaves_it_open(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(a_body_that_ends_inside_it_aborts, "a shield is still open (rule J25,")
+TEST_ABORTS(a_body_that_ends_inside_a_nocancel_shield_aborts, "a shield is still open (rule J25,")
 {
     run_named(leaves_it_open, "open");
 }

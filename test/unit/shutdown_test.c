@@ -197,7 +197,7 @@ static int launches_one_that_forbids(void *arg)
     return forbids_and_sleeps(NULL);
 }
 
-TEST(destroy_ends_those_that_forbid_signals_in_a_job_that_was_cancelled_before)
+TEST(destroy_ends_jobs_that_forbid_signals_below_a_job_that_was_cancelled_before)
 {
     for (int c = 0; c < COUNTS; c++) {
         kc_sched_t *s = make(counts[c], 0);

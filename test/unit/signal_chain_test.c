@@ -487,7 +487,7 @@ TEST(terminate_on_an_owned_signal_asks_the_owner_and_counts_if_it_was_cancelled)
     close_owner(&o);
 }
 
-TEST(terminate_is_triggered_when_the_owner_says_so)
+TEST(terminate_is_triggered_when_the_owner_triggers_it)
 {
     struct owner o;
 
@@ -533,7 +533,7 @@ TEST(preset_bits_were_triggered_before_and_nobody_is_told)
     close_owner(&o);
 }
 
-TEST(terminate_that_comes_through_a_chain_asks_the_owner_too)
+TEST(terminate_that_comes_through_a_chain_asks_the_owner)
 {
     struct node a;
     struct owner o;

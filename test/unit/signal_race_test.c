@@ -543,7 +543,7 @@ static void clears_itself_and_frees(kc_sigset_t fired, kc_signal_t *signal, void
     count_up(&ended);
 }
 
-TEST(two_threads_in_one_handler_may_both_clear_it_and_one_of_them_has_it_for_itself)
+TEST(two_threads_in_one_handler_may_both_clear_it_and_one_of_them_gets_it)
 {
     for (int round = 0; round < 50; round++) {
         kc_signal_t *s = kc_signal_create(0);

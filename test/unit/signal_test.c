@@ -597,7 +597,7 @@ static void rebinds_itself(kc_sigset_t fired, kc_signal_t *signal, void *arg)
     CHECK(kc_slot_on(arg, HIGH, rebinds_itself, arg));
 }
 
-TEST(what_a_handler_binds_does_not_hear_of_the_emit_that_goes_on)
+TEST(a_slot_that_a_handler_binds_does_not_hear_of_the_emit_in_progress)
 {
     kc_signal_t *s = make();
     kc_slot_t slot;

@@ -445,7 +445,7 @@ static int opens(void *arg)
     return 0;
 }
 
-TEST(who_goes_to_sleep_gets_those_who_may_migrate_when_a_long_turn_ends)
+TEST(a_worker_that_goes_to_sleep_gets_jobs_that_may_migrate_when_a_long_turn_ends)
 {
     kc_launch_opts_t o = { .flags = KC_JOB_MIGRATE };
     struct queue q = { 0 };

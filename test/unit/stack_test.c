@@ -189,7 +189,7 @@ TEST(how_guards_are_made_is_found_out_without_a_descriptor)
     CHECK_EQ(without, with);
 }
 
-TEST(guards_by_mprotect_work_too)
+TEST(guards_by_mprotect_work)
 {
     kc__os_guard_force(KC_GUARD_PROTECT);
     check_guards();

@@ -207,7 +207,7 @@ static void race_once(uint32_t flags)
     free(r);
 }
 
-IN_A_JOB(one_kc_wake_and_a_cancel_at_the_same_time)
+IN_A_JOB(a_kc_wake_and_a_cancel_at_the_same_time_have_one_outcome)
 {
     for (long i = 0; i < kc_test_rounds(20) && kc_test_has_time(); i++)
         race_once(0);
@@ -302,7 +302,7 @@ static void answer_and_cancel(long round, uint32_t flags)
     }
 }
 
-IN_A_JOB(the_foreign_side_and_cancelled_agree_on_who_wakes)
+IN_A_JOB(the_foreign_side_and_cancelled_agree_on_one_kc_wake)
 {
     set(&stop_answering, 0);
     pthread_t t = thread_runs(answers, NULL);

@@ -112,7 +112,7 @@ static int in_generator(kc_gen_t *g, void *arg)
     return 0;
 }
 
-IN_A_JOB(a_coroutine_inside_a_body_waits_with_it)
+IN_A_JOB(a_kc_suspend_in_a_coroutine_inside_a_body_suspends_the_body)
 {
     struct own o = { 0 };
     kc_gen_t g;
@@ -135,7 +135,7 @@ IN_A_JOB(begin_that_is_null_is_einval)
 
 /* ---- cancelling ----------------------------------------------------------------------------- */
 
-IN_A_JOB(a_cancel_calls_cancelled_once_and_the_wait_goes_on_until_kc_wake)
+IN_A_JOB(a_cancel_calls_cancelled_once_and_the_wait_continues_until_kc_wake)
 {
     struct own o = { 0 };
     kc_job_t *j = launch(suspends, &o, NULL);
@@ -206,7 +206,7 @@ static int is_told_in_its_frame(void *arg)
 }
 
 /* Also one that may go on elsewhere: what `cancelled` uses may be in the frame of the body. */
-IN_A_JOB(the_wait_goes_on_when_cancelled_has_returned)
+IN_A_JOB(the_wait_continues_when_cancelled_has_returned)
 {
     struct own o = { 0 };
     kc_job_t *j = launch(is_told_in_its_frame, &o, &(kc_launch_opts_t){ .flags = KC_JOB_MIGRATE });
@@ -219,7 +219,7 @@ IN_A_JOB(the_wait_goes_on_when_cancelled_has_returned)
     return 0;
 }
 
-IN_A_JOB(the_timeout_of_a_scope_is_a_cancel)
+IN_A_JOB(the_timeout_of_a_scope_calls_cancelled)
 {
     struct own o = { .cancel_wakes = true, .cancel_rc = -ECANCELED };
 
@@ -256,7 +256,7 @@ IN_A_JOB(a_timeout_is_heard_on_a_thread_where_others_keep_yielding)
     return 0;
 }
 
-IN_A_JOB(a_cancel_above_is_a_cancel)
+IN_A_JOB(a_cancel_above_calls_cancelled)
 {
     struct own o = { .cancel_wakes = true, .cancel_rc = 1 };
     kc_job_t *g = group(NULL);
@@ -566,7 +566,7 @@ static int suspends_and_must_not_return(void *arg)
     FAIL("an unwound body went on");
 }
 
-IN_A_JOB(a_body_that_is_unwound_is_so_after_the_kc_wake)
+IN_A_JOB(a_body_that_waits_in_kc_suspend_is_unwound_after_the_kc_wake)
 {
     struct own o = { 0 };
     kc_job_t *j =
@@ -586,7 +586,7 @@ IN_A_JOB(a_body_that_is_unwound_is_so_after_the_kc_wake)
     return 0;
 }
 
-IN_A_JOB(a_body_that_would_be_unwound_goes_on_after_a_scopes_cancel)
+IN_A_JOB(a_body_that_would_be_unwound_continues_after_a_scopes_cancel)
 {
     struct own o = { .cancel_wakes = true, .cancel_rc = 11 };
     kc_job_t *j = launch(suspends_in_a_scope, &o, &(kc_launch_opts_t){ .flags = KC_JOB_UNWIND });
@@ -634,7 +634,7 @@ static int wakes_much_later(void *arg)
     return 0;
 }
 
-IN_A_JOB(who_waits_for_a_plain_thread_is_not_stuck)
+IN_A_JOB(a_wait_for_a_plain_thread_is_no_deadlock)
 {
     struct own o = { 0 };
     pthread_t t = thread_runs(wakes_much_later, &o);
@@ -660,7 +660,7 @@ static int suspends_and_leaves(void *arg)
 }
 
 /* What has held it open is over: then it is. */
-TEST(who_has_been_woken_does_not_hide_that_all_are_stuck)
+TEST(a_job_that_has_been_woken_does_not_hide_a_deadlock)
 {
     struct own o = { 0 };
 
@@ -684,7 +684,7 @@ static bool dump_says(const char *name, const char *what)
     return says;
 }
 
-IN_A_JOB(a_dump_says_that_it_waits_in_kc_suspend)
+IN_A_JOB(a_dump_says_that_a_job_waits_in_kc_suspend)
 {
     struct own o = { 0 };
     kc_job_t *j = launch(suspends, &o, &(kc_launch_opts_t){ .name = "foreign" });

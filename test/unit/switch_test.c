@@ -160,7 +160,7 @@ static void taking_turns(void *arg)
     kc__switch_last(main_sp, taking_turn, &turn);
 }
 
-TEST(then_runs_on_the_other_stack_before_that_goes_on)
+TEST(then_runs_on_the_other_stack_before_that_continues)
 {
     struct turn turn = { 1, true, &main_sp, NULL };
     uint64_t control = kc__switch_fp_control();

@@ -35,7 +35,7 @@ TEST_ABORTS(unlocking_a_mutex_that_is_free_aborts,
     run_named(unlocks_what_is_free, NULL);
 }
 
-TEST_ABORTS(the_line_names_the_coroutine, "\"careless\"")
+TEST_ABORTS(the_abort_line_of_unlock_names_the_coroutine, "\"careless\"")
 {
     run_named(unlocks_what_is_free, "careless");
 }
@@ -142,7 +142,7 @@ static int wait_cancelled_without_the_mutex(void *arg UNUSED)
     return kc_cond_wait(&cond, &lock);
 }
 
-TEST_ABORTS(in_a_cancelled_job_too_a_wait_without_the_mutex_aborts,
+TEST_ABORTS(in_a_cancelled_job_a_wait_without_the_mutex_aborts,
             "kc_cond_wait: the caller does not own the mutex (rule Y3,")
 {
     run_named(wait_cancelled_without_the_mutex, NULL);
@@ -253,7 +253,7 @@ static int gives_one_back(void *arg)
     return 0;
 }
 
-TEST_ABORTS(with_virtual_time_too_and_not_those_it_has_given_back,
+TEST_ABORTS(with_virtual_time_a_body_that_ends_with_locks_names_those_it_has_not_given_back,
             "it still holds a lock (rule Y3, docs/rules.md): a mutex \"accounts\" at 0x")
 {
     (void)!kc_run(gives_one_back, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
@@ -264,7 +264,7 @@ TEST_ABORTS(a_body_that_ends_with_a_mutex_aborts, "it still holds a lock (rule Y
     run_named(ends_with_a_mutex, NULL);
 }
 
-TEST_ABORTS(that_line_names_the_job, "\"greedy\"")
+TEST_ABORTS(the_abort_line_of_a_body_that_ends_with_a_mutex_names_the_job, "\"greedy\"")
 {
     run_named(ends_with_a_mutex, "greedy");
 }
@@ -419,7 +419,7 @@ TEST_ABORTS(a_once_that_calls_itself_aborts, "kc_once: called by its own functio
     run_named(once_in_itself, NULL);
 }
 
-TEST_ABORTS(on_a_thread_too_a_once_that_calls_itself_aborts,
+TEST_ABORTS(on_a_thread_a_once_that_calls_itself_aborts,
             "kc_once: called by its own function (rule Y5,")
 {
     once_in_itself(NULL);

@@ -8,7 +8,7 @@
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-IN_A_JOB(who_waits_goes_on_when_it_is_let_pass_and_not_before)
+IN_A_JOB(a_waiter_continues_when_it_is_let_pass_and_not_before)
 {
     EACH_WAY(way)
     {
@@ -53,7 +53,7 @@ static int sees_what_was_written(void *arg)
     return 0;
 }
 
-IN_A_JOB(who_is_let_pass_sees_what_was_written_before)
+IN_A_JOB(a_waiter_that_is_let_pass_sees_what_was_written_before)
 {
     EACH_WAY(way)
     {
@@ -103,7 +103,7 @@ IN_A_JOB(a_cancelled_wait_leaves_no_trace)
     return 0;
 }
 
-IN_VIRTUAL_TIME(what_is_given_while_the_first_in_line_is_cancelled_goes_to_the_next)
+IN_VIRTUAL_TIME(what_is_given_while_the_first_waiter_is_cancelled_goes_to_the_next)
 {
     EACH_WAY(way)
     {
@@ -176,7 +176,7 @@ static int hears_of_it_later(void *arg)
     return -ECANCELED;
 }
 
-IN_A_JOB(who_was_let_pass_has_passed_although_it_is_cancelled_before_it_runs)
+IN_A_JOB(a_waiter_that_was_let_pass_has_passed_although_it_is_cancelled_before_it_runs)
 {
     EACH_WAY(way)
     {
@@ -346,7 +346,7 @@ IN_VIRTUAL_TIME(a_deadline_is_exact)
     return 0;
 }
 
-IN_A_JOB(who_need_not_wait_passes_though_its_time_is_over)
+IN_A_JOB(a_call_that_need_not_wait_passes_though_its_time_is_over)
 {
     EACH_WAY(way)
     {
@@ -361,7 +361,7 @@ IN_A_JOB(who_need_not_wait_passes_though_its_time_is_over)
     return 0;
 }
 
-IN_A_JOB(who_is_let_pass_in_time_has_passed)
+IN_A_JOB(a_waiter_that_is_let_pass_in_time_has_passed)
 {
     EACH_WAY(way)
     {
@@ -494,7 +494,7 @@ static void *elsewhere(void *arg)
     return NULL;
 }
 
-IN_A_JOB(coroutines_of_another_scheduler_stand_in_the_same_line)
+IN_A_JOB(coroutines_of_another_scheduler_stand_in_the_same_queue)
 {
     EACH_WAY(way)
     {

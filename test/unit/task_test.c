@@ -360,7 +360,7 @@ static int keeps_the_promise(void *arg)
     return 0;
 }
 
-TEST(who_ends_the_last_run_of_an_interval_does_not_dispose_in_its_own_name)
+TEST(the_job_that_ends_the_last_run_of_an_interval_does_not_dispose_in_its_own_name)
 {
     kc_task_opts_t opts = { .dispose = disposes_as_nobody };
     kc_sched_t *s = sched(0);

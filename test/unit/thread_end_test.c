@@ -28,7 +28,7 @@ TEST_ABORTS(a_thread_that_ends_before_the_scheduler_that_it_made_aborts,
     on_thread(makes_and_leaves, "lonely");
 }
 
-TEST_ABORTS(main_too_may_not_end_by_pthread_exit_before_its_scheduler, "kc_sched_destroy")
+TEST_ABORTS(the_main_thread_may_not_end_by_pthread_exit_before_its_scheduler, "kc_sched_destroy")
 {
     makes_and_leaves(NULL);
     pthread_exit(NULL);

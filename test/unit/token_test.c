@@ -87,7 +87,7 @@ TEST(an_interval_task_keeps_its_place_in_the_order_of_submission)
     end(s);
 }
 
-TEST(without_workers_timed_tasks_of_workers_start_in_order_too)
+TEST(without_workers_timed_tasks_of_workers_start_in_order)
 {
     kc_sched_t *s = make_virtual();
 
@@ -117,7 +117,7 @@ static int spins_until_told(void *arg)
 }
 
 /* It is busy until all are due and told. */
-TEST(timed_tasks_of_the_only_worker_start_in_order_too)
+TEST(timed_tasks_of_the_only_worker_start_in_order)
 {
     kc_sched_t *s = make(1, 0);
 
@@ -407,7 +407,7 @@ TEST(a_pump_runs_what_its_tasks_submit_and_returns_with_empty_queues)
     end(s);
 }
 
-TEST(from_a_time_long_before_everything_it_is_for_ever_to_the_next_timer)
+TEST(a_poll_at_a_time_long_before_all_timers_is_for_ever)
 {
     kc_sched_t *s = make_virtual();
 
@@ -601,7 +601,7 @@ static void seeded_run(uint64_t seed, int *out)
     end(s);
 }
 
-TEST(the_same_seed_gives_the_same_order_and_another_seed_another)
+TEST(a_seed_gives_one_order_and_another_seed_another)
 {
     int a[32], b[32], c[32];
 

@@ -370,7 +370,7 @@ static int waits_and_is_cancelled(void *arg)
     return 0;
 }
 
-TEST(arrows_connect_a_cancel_and_a_wake_with_where_the_job_goes_on)
+TEST(arrows_connect_a_cancel_and_a_wake_with_where_the_job_continues)
 {
     for
         EACH_COUNT(w)
@@ -396,7 +396,7 @@ static void *cancels_from_outside(void *arg)
     return NULL;
 }
 
-TEST(an_arrow_from_a_thread_that_runs_no_job_connects_too)
+TEST(an_arrow_from_a_thread_that_runs_no_job_connects)
 {
     kc_sched_t *s = make(1);
     pthread_t thread;
@@ -527,7 +527,7 @@ static int spins(void *arg)
 }
 
 /* It shows what was there before, who runs without ever switching, and closes all at its end. */
-TEST(a_trace_of_jobs_that_go_on_is_complete)
+TEST(a_trace_of_jobs_that_still_run_is_complete)
 {
     kc_sched_t *s = make(1);
     kc_launch_opts_t opts = { .sched = s, .name = "endless", .affinity = KC_WORKER_AT(0) };

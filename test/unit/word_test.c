@@ -6,7 +6,7 @@
 
 enum { ONE = 1 };
 
-TEST(what_a_job_goes_through_is_legal)
+TEST(the_states_that_a_job_goes_through_are_legal)
 {
     static const uint64_t life[] = {
         ONE,
@@ -23,7 +23,7 @@ TEST(what_a_job_goes_through_is_legal)
         CHECK(kc__word_is_legal(life[i]));
 }
 
-TEST(what_cannot_be_together_is_found)
+TEST(bits_that_cannot_be_together_are_found)
 {
     static const uint64_t wrong[] = {
         ONE | KC_WORD_DONE,                                          /* R1 */

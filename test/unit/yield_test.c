@@ -163,7 +163,7 @@ static int has_one_that_yields_when_cancelled(void *arg UNUSED)
 }
 
 /* Not with a seed, which may choose the same one again. */
-TEST(a_yield_in_a_cancelled_job_lets_others_run_before_it_says_so)
+TEST(a_yield_in_a_cancelled_job_lets_others_run_before_it_is_ecanceled)
 {
     kc_sched_opts_t simulated = { .flags = KC_SCHED_VIRTUAL_TIME }, workers = { .workers = 2 };
 
