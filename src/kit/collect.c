@@ -272,16 +272,21 @@ static int check(const kc_call_t *calls, size_t n)
     return rc != 0 ? rc : kc_check();
 }
 
-/* The value of a call that was done is handed over, whatever the job's outcome is. */
+/* The value of a call that was done is handed over, whatever the job's outcome is; that of another
+ * call is disposed of here, because the last handle of its job may be released much later. */
 static void fill_in(kc_call_t *call, kc_job_t *job)
 {
+    bool owned = job && kc__job_word(job) & KC_WORD_OWNED;
+
     call->payload = NULL;
     if (!job || !kc__job_has_succeeded(job)) {
         call->rc = job ? kc__job_result(job) : -ECANCELED;
+        if (owned)
+            kc__payload_replace(job, NULL);
         return;
     }
     call->rc = 0;
-    call->payload = kc__job_word(job) & KC_WORD_OWNED ? kc__payload_take(job) : job->task.payload;
+    call->payload = owned ? kc__payload_take(job) : job->task.payload;
 }
 
 /* ---- in a scope ----------------------------------------------------------------------------- */

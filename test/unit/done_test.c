@@ -393,6 +393,26 @@ IN_A_JOB(what_was_done_is_handed_over_and_not_disposed_of_and_the_rest_is_dispos
     return 0;
 }
 
+static kc_job_t *kept;
+
+static int gives_a_value_keeps_its_job_and_fails(void *arg)
+{
+    kept = kc_job_retain(kc_job_current());
+    return gives_a_value_and_returns(arg);
+}
+
+IN_A_JOB(the_value_of_a_call_that_fails_is_disposed_of_though_its_job_has_a_handle)
+{
+    kc_call_t call = { .fn = gives_a_value_keeps_its_job_and_fails, .arg = CODE(7) };
+
+    set(&dropped, 0);
+    CHECK_EQ(kc_all(&call, 1, KC_SIG_NONE), 7);
+    CHECK_EQ(get(&dropped), 1);
+    kc_job_release(kept);
+    CHECK_EQ(get(&dropped), 1);
+    return 0;
+}
+
 /* ---- A1: the caller is cancelled ------------------------------------------------------------- */
 
 typedef int (*collect_t)(kc_call_t *calls, size_t n, size_t *winner);
