@@ -39,7 +39,7 @@ static void finish(struct transfer *t, int rc)
         link = &(*link)->next;
     *link = t->next;
     curl_multi_remove_handle(multi, t->easy);
-    kc_wake(t->waker, rc); /* the last that is done with t: it lies in the frame of who waits */
+    kc_wake(t->waker, rc); /* the last use of t, which lies in the frame of the waiter */
 }
 
 /* Takes in what is new, and lets go of what is to stop. False: the end. */
@@ -95,7 +95,7 @@ static void cancelled(kc_waker_t *w, void *arg)
 {
     struct transfer *t = arg;
 
-    (void)w; /* libcurl's thread wakes, when it has let go */
+    (void)w; /* libcurl's thread wakes the job when it has let go */
     pthread_mutex_lock(&lock);
     t->stop = true;
     pthread_mutex_unlock(&lock);
