@@ -21,16 +21,17 @@
  *                     is cancelled; or first
  *          message    another coroutine on the thread of the wait gives, and a cancel is sent
  *          several    a wait in two queues, as a select's: one gives in each, and it is cancelled
- *          two lines  the same; in one of them the giver is on the thread of the wait
- *          firm       one gives, and a cancel comes that does not count
+ *          two queues the same; in one of them the giver is on the thread of the wait
+ *          no cancel  one gives, and a cancel comes that does not count
  *          again      one gives twice; the first wait is cancelled, and the next one is not
  *
  * ORDER    wait.1, wait.5; the lock's and the inbox's. Here all is relaxed or plain.
  *
  * CONTROLS wait.1 and wait.5 are taken apart into a look and a store; mpsc.1 and mpsc.2 of the
  *          inbox are weakened; another thread claims, or cancels, as only the wait's own may; a
- *          wait in two queues is claimed as if it were in one; who was given nothing leaves its
- *          queue without the lock; and a firm wait is not firm. The models must fail then.
+ *          wait in two queues is claimed as if it were in one; a waiter that was given nothing
+ *          leaves its queue without the lock; and an uncancellable wait is cancelled. The models
+ *          must fail then.
  *
  *          Of wait.1 and wait.5 it matters only that they are one step: with either of them relaxed
  *          the models pass, because what a claimer leaves goes by the queue's lock and the inbox.
@@ -62,12 +63,12 @@ enum { THREADS = 3, QUEUES = 2, WAITS = 2, ITEM = 7, SOON = 1 };
 
 struct queue {
     kc_spin_t lock;
-    kc_link_t *line;
+    kc_link_t *waiters;
     int stock;  /* given while nobody waited */
     int inside; /* plain: two who have the lock at a time are a data race */
 };
 
-/* A place in the line of one queue. */
+/* A place in one queue. */
 struct turn {
     kc_link_t link;
     kc_wait_t *wait;
@@ -100,7 +101,7 @@ static bool as_if_own;       /* wrong: another thread claims as the wait's own *
 static bool cancels_there;   /* wrong: another thread cancels, and sends no message */
 static bool only;            /* wrong: a wait in two queues is claimed as if it were in one */
 static bool leaves_unlocked; /* wrong: out of the queue without its lock */
-static bool not_firm;        /* wrong: a cancel counts */
+static bool cancellable;     /* wrong: a cancel counts */
 
 /* ---- what they call: the scheduler; see world.c, too ---------------------------------------- */
 
@@ -185,9 +186,7 @@ void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
     t->where = NULL;
 }
 
-/* ---- what is only called by what nobody does here ------------------------------------------- */
-
-#define NEVER model_fail("%s is called", __func__)
+/* ---- what they name and no model calls; see never.c, too ----------------------------------- */
 
 void kc__suspend_cancel(const kc_wait_t *w)
 {
@@ -201,89 +200,8 @@ void kc__join_wake(kc_wait_t *w)
     NEVER;
 }
 
-void kc__worker_wake(kc_worker_t *w)
-{
-    (void)w;
-    NEVER;
-}
-
-void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
-{
-    (void)t, (void)co;
-    NEVER;
-}
-
-int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
-{
-    (void)t, (void)co;
-    NEVER;
-}
-
-void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
-{
-    (void)t, (void)co, (void)to;
-    NEVER;
-}
-
-kc_worker_t *kc__sched_place(kc_sched_t *of, kc_affinity_t where)
-{
-    (void)of, (void)where;
-    NEVER;
-}
-
-bool kc__sched_pump_until(kc_sched_t *of, kc_time_t at, const KC_ATOMIC(uint32_t) * done)
-{
-    (void)of, (void)at, (void)done;
-    NEVER;
-}
-
-uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
-{
-    (void)j, (void)where;
-    NEVER;
-}
-
-void kc__job_timer_hop(kc_job_timer_t *clock)
-{
-    model_assert(!clock);
-}
-
-void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
-{
-    (void)j, (void)ext;
-    NEVER;
-}
-
 bool kc__signal_is_in_handler(void)
 {
-    NEVER;
-}
-
-void kc__coro_end_park(kcoro_t *co)
-{
-    (void)co;
-    NEVER;
-}
-
-kc_time_t kc_now(void)
-{
-    NEVER;
-}
-
-kc_time_t kc__os_now(void)
-{
-    NEVER;
-}
-
-void kc__os_wait(const void *word, uint32_t expected, int64_t until)
-{
-    (void)word, (void)expected, (void)until;
-    NEVER;
-}
-
-void kc__os_wake(const void *word)
-{
-    (void)word;
     NEVER;
 }
 
@@ -325,16 +243,16 @@ static void unlock(struct queue *q)
     kc__spin_unlock(&q->lock);
 }
 
-/* To the first in line; if nobody is there, it stays in the queue. single: who waits in this queue
+/* To the first waiter; if there is none, it stays in the queue. single: each waiter in this queue
  * waits in no other. */
 static void gives(struct queue *q, bool single)
 {
     kc_wait_t *w = NULL;
 
     lock(q);
-    while (q->line && !w) {
-        struct turn *turn = kc_container_of(q->line, struct turn, link);
-        kc__wait_unlink(&q->line, &turn->link);
+    while (q->waiters && !w) {
+        struct turn *turn = kc_container_of(q->waiters, struct turn, link);
+        kc__wait_unlink(&q->waiters, &turn->link);
         if (single ? claims_own(turn->wait, 0) : claims(turn->wait, 0))
             w = turn->wait;
     }
@@ -420,12 +338,12 @@ static void leaves(struct queue *q, struct turn *turn)
 {
     if (!leaves_unlocked)
         lock(q);
-    kc__wait_unlink(&q->line, &turn->link);
+    kc__wait_unlink(&q->waiters, &turn->link);
     if (!leaves_unlocked)
         unlock(q);
 }
 
-/* Stands in line, unless there is something already. True: there was. */
+/* Joins the queue, unless there is something already. True: there was. */
 static bool finds(struct queue *q, struct turn *turn)
 {
     lock(q);
@@ -433,7 +351,7 @@ static bool finds(struct queue *q, struct turn *turn)
     if (found)
         q->stock--;
     else
-        kc__wait_link(&q->line, &turn->link);
+        kc__wait_link(&q->waiters, &turn->link);
     unlock(q);
     return found;
 }
@@ -456,11 +374,11 @@ static void ends(kc_wait_t *w, int n, int rc)
     model_free(w, sizeof *w);
 }
 
-static kc_wait_t *begins(bool firm)
+static kc_wait_t *begins(bool uncancellable)
 {
     kc_wait_t *w = &s.wait[s.round];
 
-    if (firm && !not_firm) {
+    if (uncancellable && !cancellable) {
         kc__wait_begin_uncancellable(w, KC_WAIT_SEM, &s.queue[0]);
     } else {
         int rc = kc__wait_begin(w, KC_WAIT_SEM, &s.queue[0]);
@@ -472,9 +390,9 @@ static kc_wait_t *begins(bool firm)
 }
 
 /* In the first queue. */
-static void waits_in_one(bool firm, kc_time_t deadline, void (*meanwhile)(void))
+static void waits_in_one(bool uncancellable, kc_time_t deadline, void (*meanwhile)(void))
 {
-    kc_wait_t *w = begins(firm);
+    kc_wait_t *w = begins(uncancellable);
 
     s.meanwhile = meanwhile;
     if (finds(&s.queue[0], &s.turn[s.round][0]))
@@ -511,7 +429,7 @@ static void waits_and_is_given_here_and_cancelled(int cancel_first)
                  cancel_first ? cancels_and_gives_here : gives_here_and_cancels);
 }
 
-static void waits_firmly(int arg)
+static void waits_uncancellably(int arg)
 {
     (void)arg;
     waits_in_one(true, KC_FOREVER, cancels);
@@ -587,7 +505,7 @@ static void reset_in_both(void)
     enters(0);
     begins(false);
     for (int k = 0; k < QUEUES; k++)
-        kc__wait_link(&s.queue[k].line, &s.turn[0][k].link);
+        kc__wait_link(&s.queue[k].waiters, &s.turn[0][k].link);
 }
 
 /* Nothing was lost, and nobody stands in line or is woken any more. */
@@ -597,7 +515,7 @@ static void check_all(void)
 
     model_assert(s.given == s.got + stock);
     for (int i = 0; i < QUEUES; i++)
-        model_assert(!s.queue[i].line && s.queue[i].lock.word == 0);
+        model_assert(!s.queue[i].waiters && s.queue[i].lock.word == 0);
     for (int i = 0; i < WAITS; i++)
         model_assert(s.ready[i] == s.claimed[i] && s.claimed[i] == (s.rc[i] != 1));
     model_assert(!s.timed && worker[0].ready.count == 0);
@@ -605,7 +523,7 @@ static void check_all(void)
         model_assert(node != &s.co.block.link);
 }
 
-static void check_firm(void)
+static void check_uncancellable(void)
 {
     model_assert(s.rc[0] != -ECANCELED && s.got == 1);
     check_all();
@@ -664,9 +582,12 @@ static const struct model two_lines = { "two lines",
                                         2,
                                         { { "own", waits_in_both_and_is_given_here, 0 },
                                           { "other", gives_one_of, 1 } } };
-static const struct model firm = {
-    "firm", reset, check_firm, 2, { { "own", waits_firmly, 0 }, { "giver", gives_a, 0 } }
-};
+static const struct model no_cancel = { "no cancel",
+                                        reset,
+                                        check_uncancellable,
+                                        2,
+                                        { { "own", waits_uncancellably, 0 },
+                                          { "giver", gives_a, 0 } } };
 static const struct model again = {
     "again", reset, check_again, 2, { { "own", waits_twice, 0 }, { "giver", gives_a_twice, 0 } }
 };
@@ -707,7 +628,7 @@ TEST(a_wait_in_two_queues_is_ended_in_one_or_by_a_cancel)
 
 TEST(an_uncancellable_wait_is_not_cancelled)
 {
-    passes(&firm, MODEL_UNBOUNDED);
+    passes(&no_cancel, MODEL_UNBOUNDED);
 }
 
 TEST(a_giver_that_has_missed_a_wait_does_not_end_the_next)
@@ -756,8 +677,8 @@ TEST(control_a_waiter_that_leaves_a_queue_without_its_lock)
 
 TEST(control_an_uncancellable_wait_that_is_cancelled)
 {
-    not_firm = true;
-    catches(&firm, "not_firm", "not true: s.rc[0] != -ECANCELED");
+    cancellable = true;
+    catches(&no_cancel, "cancellable", "not true: s.rc[0] != -ECANCELED");
 }
 
 TEST(control_mpsc_1_relaxed_hides_what_was_given)

@@ -118,19 +118,6 @@ void kc__free(void *p)
     model_assert(!p || s.given > 0);
 }
 
-void kc__thread_more_ids(kc_thread_t *t)
-{
-    t->end_id = UINT64_MAX;
-}
-
-KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block)
-{
-    static KC_ATOMIC(uint64_t) number;
-
-    (void)block;
-    return &number;
-}
-
 kc_block_t *kc__block_get(kc_block_cache_t *cache)
 {
     (void)cache;

@@ -94,6 +94,7 @@ void model_must_fail(struct model_options options, const struct model_thread *th
 
 /* Ends the execution as a failure: in a model, kc__die does that. */
 #define model_fail(...) kc__die(__VA_ARGS__)
+#define NEVER model_fail("%s is called", __func__) /* the body of what no model calls */
 #define model_assert(cond)                                                                        \
     ((cond) ? (void)0 : model_fail("not true: %s, line %d", #cond, __LINE__))
 

@@ -5,9 +5,9 @@
  *     const struct model pass = { "pass", reset, check, 2, { { "a", f, 0 }, { "b", g, 0 } } };
  *     const struct model_file model_file = { .enters = enters };
  *
- *     TEST(who_waits_gets_it) { passes(&pass, 3); }
- *     TEST(control_line_1_relaxed) { needs(&pass, "wait_queue.1", MODEL_RELAXED, "data race"); }
- *     TEST(control_who_looks_again) { looks_again = true; catches(&pass, "again", "deadlock"); }
+ *     TEST(a_waiter_gets_the_lock) { passes(&pass, 3); }
+ *     TEST(control_gate_1_relaxed) { needs(&pass, "gate.1", MODEL_RELAXED, "data race"); }
+ *     TEST(control_a_second_look) { looks_again = true; catches(&pass, "again", "deadlock"); }
  */
 #ifndef KC_TEST_MODEL_CASE_H
 #define KC_TEST_MODEL_CASE_H

@@ -55,19 +55,6 @@ static bool ends_on_its_own_stack; /* wrong: published before the stack is at re
 
 /* ---- what coro.c calls: memory; see thread.c, too ------------------------------------------ */
 
-void kc__thread_more_ids(kc_thread_t *t)
-{
-    t->end_id = UINT64_MAX;
-}
-
-KC_ATOMIC(uint64_t) * kc__block_number(const kc_block_t *block)
-{
-    static KC_ATOMIC(uint64_t) number;
-
-    (void)block;
-    return &number;
-}
-
 kc_block_t *kc__block_get(kc_block_cache_t *cache)
 {
     (void)cache;

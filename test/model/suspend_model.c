@@ -220,9 +220,7 @@ bool kc__signal_is_in_handler(void)
     return false;
 }
 
-/* ---- what is only called by what nobody does here ------------------------------------------- */
-
-#define NEVER model_fail("%s is called", __func__)
+/* ---- what they name and no model calls; see never.c, too ----------------------------------- */
 
 void kc__join_wake(kc_wait_t *w)
 {
@@ -239,87 +237,6 @@ void kc__timers_add(kc_timers_t *ts, kc_timer_t *t, kc_time_t due)
 void kc__timers_remove(kc_timers_t *ts, kc_timer_t *t)
 {
     (void)ts, (void)t;
-    NEVER;
-}
-
-void kc__worker_wake(kc_worker_t *w)
-{
-    (void)w;
-    NEVER;
-}
-
-void kc__worker_hop(kc_thread_t *t, kcoro_t *co)
-{
-    (void)t, (void)co;
-    NEVER;
-}
-
-int kc__worker_yield(kc_thread_t *t, kcoro_t *co)
-{
-    (void)t, (void)co;
-    NEVER;
-}
-
-void kc__worker_hand_over(kc_thread_t *t, kcoro_t *co, kcoro_t *to)
-{
-    (void)t, (void)co, (void)to;
-    NEVER;
-}
-
-kc_worker_t *kc__sched_place(kc_sched_t *of, kc_affinity_t where)
-{
-    (void)of, (void)where;
-    NEVER;
-}
-
-bool kc__sched_pump_until(kc_sched_t *of, kc_time_t at, const KC_ATOMIC(uint32_t) * done)
-{
-    (void)of, (void)at, (void)done;
-    NEVER;
-}
-
-uint32_t kc__body_flags(const kc_job_t *j, kc_affinity_t where)
-{
-    (void)j, (void)where;
-    NEVER;
-}
-
-void kc__job_timer_hop(kc_job_timer_t *clock)
-{
-    model_assert(!clock);
-}
-
-void kc__grace_hop(kc_job_t *j, kc_job_ext_t *ext)
-{
-    (void)j;
-    model_assert(!ext);
-}
-
-void kc__coro_end_park(kcoro_t *co)
-{
-    (void)co;
-    NEVER;
-}
-
-kc_time_t kc_now(void)
-{
-    NEVER;
-}
-
-kc_time_t kc__os_now(void)
-{
-    NEVER;
-}
-
-void kc__os_wait(const void *word, uint32_t expected, int64_t until)
-{
-    (void)word, (void)expected, (void)until;
-    NEVER;
-}
-
-void kc__os_wake(const void *word)
-{
-    (void)word;
     NEVER;
 }
 
