@@ -405,6 +405,16 @@ static void ask_life_alone(void)
     sched_close();
 }
 
+static void measure_beside_go(void)
+{
+    kb_go_case("go spawn + join", "spawn");
+    kb_go_case("go spawn 100 000, then wait", "many");
+    kb_base("go spawn + join");
+    kb_base("go spawn 100 000, then wait");
+    kb_measure();
+    sched_close();
+}
+
 static void ask_life_one_worker(void)
 {
     sched_open(1);
@@ -413,12 +423,7 @@ static void ask_life_one_worker(void)
     kb_case("kcoro 100 000, on the worker, to itself", many_worker_run, &to_first);
     kb_case("kcoro 100 000, on the worker, to any", many_worker_run, &to_any);
     kb_case("kcoro 100 000, on main, to any", many_main_run, &to_any);
-    kb_go_case("go spawn + join", "spawn");
-    kb_go_case("go spawn 100 000, then wait", "many");
-    kb_base("go spawn + join");
-    kb_base("go spawn 100 000, then wait");
-    kb_measure();
-    sched_close();
+    measure_beside_go();
 }
 
 static void ask_life_two_workers(void)
@@ -428,12 +433,7 @@ static void ask_life_two_workers(void)
     kb_case("kcoro one at a time, on a worker", spawn_worker_run, NULL);
     kb_case("kcoro 100 000, on a worker, to any", many_worker_run, &to_any);
     kb_case("kcoro 100 000, on main, to any", many_main_run, &to_any);
-    kb_go_case("go spawn + join", "spawn");
-    kb_go_case("go spawn 100 000, then wait", "many");
-    kb_base("go spawn + join");
-    kb_base("go spawn 100 000, then wait");
-    kb_measure();
-    sched_close();
+    measure_beside_go();
 }
 
 /* ---- across threads ------------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
  */
 #include "base/os.h"
 #include "coro/coro.h"
+#include "blocks_left.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -30,19 +31,9 @@ static bool fail_kth(const char *what)
     return call == fail_at || (fail_after && call > fail_at);
 }
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    kcoro_t *co = kc_container_of(block, kcoro_t, block);
-
-    *(int *)arg += !(kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT);
-}
-
 static void check_books(void)
 {
-    int in_use = 0;
-
-    kc__block_each(KC_CORO_MAGIC, count_block, &in_use);
-    CHECK_EQ(in_use, 0);
+    CHECK_EQ(kc_test_blocks_left(KC_CORO_MAGIC), 0);
     if (kc__thread()->serial != 0)
         kc__stack_cache_drain(&kc__thread()->stacks);
     kc_stack_stats_t s = kc__stack_stats();

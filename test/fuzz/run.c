@@ -7,6 +7,7 @@
  * it closes, sets and completes what others wait for, again and again, until all have ended.
  */
 #define _GNU_SOURCE
+#include "../blocks_left.h"
 #include "program.h"
 
 #include "base/os.h"
@@ -101,15 +102,6 @@ static bool fails(const char *what)
     return fuzz_random(&state) % fault_odds == 0;
 }
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    kcoro_t *co = kc_container_of(block, kcoro_t, block);
-    bool root = kc_load_relaxed(&block->magic) == KC_CORO_MAGIC &&
-                (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT);
-
-    *(int *)arg += !root;
-}
-
 static void check_memory(int64_t before)
 {
     static const uint32_t magics[] = {
@@ -119,7 +111,7 @@ static void check_memory(int64_t before)
     int blocks = 0;
 
     for (size_t i = 0; i < sizeof magics / sizeof magics[0]; i++)
-        kc__block_each(magics[i], count_block, &blocks);
+        blocks += kc_test_blocks_left(magics[i]);
     if (blocks != 0)
         BROKEN("%d blocks are left", blocks);
     kc__stack_cache_drain(&kc__thread()->stacks);

@@ -12,6 +12,7 @@
  */
 #include "base/os.h"
 #include "coro/coro.h"
+#include "blocks_left.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -219,17 +220,9 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    kcoro_t *co = kc_container_of(block, kcoro_t, block);
-
-    *(int *)arg += !(kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT);
-}
-
 static void check_books(struct worker *workers)
 {
     uint64_t created = 0, destroyed = 0, due = 0, run = 0, resumes = 0, unparks = 0;
-    int in_use = 0;
 
     for (int i = 0; i < THREADS; i++) {
         created += workers[i].created;
@@ -244,8 +237,7 @@ static void check_books(struct worker *workers)
            (unsigned long long)run, (unsigned long long)kc_test_seed());
     CHECK_EQ(created, destroyed);
     CHECK_EQ(due, run);
-    kc__block_each(KC_CORO_MAGIC, count_block, &in_use);
-    CHECK_EQ(in_use, 0);
+    CHECK_EQ(kc_test_blocks_left(KC_CORO_MAGIC), 0);
     kc_stack_stats_t s = kc__stack_stats();
     CHECK_EQ(s.made, s.warm + s.cold);
 }

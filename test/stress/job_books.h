@@ -11,6 +11,7 @@
 
 #include "base/os.h"
 #include "job/job.h"
+#include "blocks_left.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -313,22 +314,10 @@ static void check_batch(void)
     CHECK(!batch.duties);
 }
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    kcoro_t *co = kc_container_of(block, kcoro_t, block);
-    bool root = kc_load_relaxed(&block->magic) == KC_CORO_MAGIC &&
-                (kc_load_relaxed(&co->block.flags) & KC_CORO_ROOT);
-
-    *(int *)arg += !root;
-}
-
 static void check_nothing_left(void)
 {
-    int blocks = 0;
-
-    kc__block_each(KC_TASK_MAGIC, count_block, &blocks);
-    kc__block_each(KC_CORO_MAGIC, count_block, &blocks);
-    CHECK_EQ(blocks, 0);
+    CHECK_EQ(kc_test_blocks_left(KC_TASK_MAGIC), 0);
+    CHECK_EQ(kc_test_blocks_left(KC_CORO_MAGIC), 0);
     kc__stack_cache_drain(&kc__thread()->stacks);
     kc_stack_stats_t s = kc__stack_stats();
     CHECK_EQ(s.made, s.warm + s.cold);

@@ -9,6 +9,7 @@
  */
 #include "coro/coro.h"
 #include "job/job.h"
+#include "blocks_left.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -145,24 +146,14 @@ static int scenario(void *arg)
 
 /* ---- around it ----------------------------------------------------------------------------- */
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    bool root = kc_load_relaxed(&block->magic) == KC_CORO_MAGIC &&
-                (kc_load_relaxed(&block->flags) & KC_CORO_ROOT);
-
-    *(int *)arg += !root;
-}
-
 static void *thread_main(void *arg)
 {
     struct run *run = arg;
     kc_sched_opts_t opts = { .workers = KC_NO_WORKERS };
-    int blocks = 0;
 
     CHECK_EQ(kc_run(scenario, run, &opts), 0);
-    kc__block_each(KC_TASK_MAGIC, count_block, &blocks);
-    kc__block_each(KC_CORO_MAGIC, count_block, &blocks);
-    CHECK_EQ(blocks, 0);
+    CHECK_EQ(kc_test_blocks_left(KC_TASK_MAGIC), 0);
+    CHECK_EQ(kc_test_blocks_left(KC_CORO_MAGIC), 0);
     kc__stack_cache_drain(&kc__thread()->stacks);
     kc_stack_stats_t s = kc__stack_stats();
     CHECK_EQ(s.made, s.warm + s.cold);

@@ -11,6 +11,7 @@
  */
 #include "coro/coro.h"
 #include "job/job.h"
+#include "blocks_left.h"
 #include "harness.h"
 
 #include <kcoro/kcoro.h>
@@ -397,17 +398,8 @@ static int main_body(void *arg)
     return 0;
 }
 
-static void count_block(kc_block_t *block, void *arg)
-{
-    bool root = kc_load_relaxed(&block->magic) == KC_CORO_MAGIC &&
-                (kc_load_relaxed(&block->flags) & KC_CORO_ROOT);
-
-    *(int *)arg += !root;
-}
-
 static void check_books(void)
 {
-    int blocks = 0;
     bool over = false, unwound = now.flags & KC_JOB_UNWIND;
 
     CHECK_EQ(kc_load_relaxed(&now.open), 0);
@@ -421,9 +413,8 @@ static void check_books(void)
         if (s->left && over)
             CHECK_EQ(s->rc, -ECANCELED); /* once cancelled, every later step says so */
     }
-    kc__block_each(KC_TASK_MAGIC, count_block, &blocks);
-    kc__block_each(KC_CORO_MAGIC, count_block, &blocks);
-    CHECK_EQ(blocks, 0);
+    CHECK_EQ(kc_test_blocks_left(KC_TASK_MAGIC), 0);
+    CHECK_EQ(kc_test_blocks_left(KC_CORO_MAGIC), 0);
     kc__stack_cache_drain(&kc__thread()->stacks);
     kc_stack_stats_t s = kc__stack_stats();
     CHECK_EQ(s.made, s.warm + s.cold);
