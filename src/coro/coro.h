@@ -23,8 +23,8 @@
 enum { KC_CORO_CALLING = KCORO_FINISHED + 1 };
 
 /* block.flags. TASK: the body of a job: a scheduler runs, queues and frees it; no thread is its
- * owner. CAREFUL: one that must look at its job after each switch. MIGRATES: one that may go on on
- * another worker. */
+ * owner. CHECKED: one that must look at its job after each switch. MIGRATES: one that may continue
+ * on another worker. */
 enum {
     KC_CORO_ROOT = 1,
     KC_CORO_DESTROYED = 2,

@@ -9,8 +9,9 @@
  *          needs no atomic operation to be found by a cancel, and no second look after it was
  *          published: the message is read by the same thread, when the coroutine has left.
  *
- * SHAPE    claim of the coroutine   OPEN, FIRM --claim--> TAKEN     --wake--> it is in a ready
- *                                   OPEN      --cancel--> CANCELLED           queue or inbox
+ * SHAPE    claim of the coroutine   OPEN           --claim--> TAKEN     --wake--> it is in a ready
+ *                                   UNCANCELLABLE  --claim--> TAKEN               queue or inbox
+ *                                   OPEN          --cancel--> CANCELLED
  *          word of a plain thread   0 --claim--> 1 --wake--> KC_DONE
  *
  *          A claimed wait is always woken, and a coroutine that waits always leaves: it never

@@ -3,7 +3,7 @@
  * wait.h - the one way to wait: who waits for what, and who has ended it.
  *
  *     kc_wait_t w;
- *     int rc = kc__wait_begin(&w, KC_WAIT_LOCK, lock);    -ECANCELED: the caller must not wait
+ *     int rc = kc__wait_begin(&w, KC_WAIT_MUTEX, mutex);  -ECANCELED: the caller must not wait
  *     ... publish &w in the queue of what it waits for, under its lock
  *     rc = kc__wait_commit(&w, deadline);                 what the claimer said; -ECANCELED;
  *                                                         -ETIMEDOUT
