@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import tempfile
 
+import tidy_words  # of this folder
+
 SPDX = "SPDX-License-Identifier: MIT"
 ATOMIC_H = "src/base/atomic.h"
 MAX_FUNCTION_LINES, MAX_LIBRARY_LINES, MAX_FILE_LINES = 60, 600, 800
@@ -133,16 +135,9 @@ BAD = [  # file, what to put instead of what (None: at its end), what must be fo
      "`src/coro/gate.c`", "12: src/coro/gate.c is entered a second time in Down"),
     (WALKS, "### Back", "### Away", "a step is under ### Down or"),
     (WALKS, "### Back", "### Away", "5: a walk has ### Down and then ### Back"),
-    (HEADER, "anywhere.", "anywhere.  Returns: 0: it goes\n * on. */", '"goes on": name what is'),
-    (HEADER, "anywhere.", "anywhere.  Returns: so many.", '"so many": name what is meant'),
-    (HEADER, "anywhere.", "anywhere.  Returns: 0; the second one 1.", '"the second one": name'),
-    (HEADER, "anywhere.", "as there.", '"as there.": name what is meant'),
-    (HEADER, "anywhere.", "anywhere. Who waits stands in a queue.", "Who waits\": name what is"),
-    (HEADER, "Context:", "The same without waiting. Context:", 'begins with "The same"'),
-    (HEADER, "Context:", "\n * The same, later.\n * Context:", 'kcoro.h:9: a contract that begins'),
-    ("README.md", None, "# A\n\nThe caller goes on.\n", 'README.md:3: "goes on"'),
     (TEST, "gate_opens", "test_1", "test_1 is named by a number"),
     (TEST, None, "TEST(a_1)\n{\n}\nTEST(a_2)\n{\n}\n", "a_2 is named by a number"),
+    *tidy_words.BAD,
 ]
 SWITCH = "KC_INLINE int kc__wait_commit(int a)\n{\n    kc__coro_switch(a);\n}\n"
 MOVED = "uses w after kc__coro_switch, which may change the thread"

@@ -68,7 +68,7 @@ static KC_NOINLINE int leave_slow(kc_thread_t *t, kcoro_t *co)
 KC_INLINE int switch_fast(kc_thread_t *t, kc_worker_t *w, uint64_t turn, kcoro_t *co, kcoro_t *run)
 {
     kc_store_relaxed(&w->running, run);
-    kc_store_relaxed(&w->turns, turn); /* in this order: see rested in dump.c */
+    kc_store_relaxed(&w->turns, turn); /* in this order: see has_rested in dump.c */
     if (w->ready.count > KC_NEXT_HERE) /* by now fewer registers are in use */
         kc__next_fetch_ahead(w->ready.head, w->ready.count > KC_NEXT_NEAR);
     return kc__coro_switch_fast(t, co, kc__next_entry_of(run));
