@@ -10,11 +10,12 @@
  *          is the retire scheme: reference counts say when a block is free, and no thread can reach
  *          freed memory after that because there is none.
  *
- *          What a burst leaves behind is given back to the kernel, some time after it, by who has
- *          nothing else to do (kc__block_cool): the oldest batches that nobody has needed for a
- *          while become cold: they are in no list, but bits in their chunk, and a page of which all
- *          blocks are cold is given back. It stays mapped and reads as 0, which is no magic: an old
- *          pointer is found as before. Cold blocks are handed out when there are no others.
+ *          The memory of a burst returns to the kernel some time after it. A thread that has
+ *          nothing else to do cools the pool (kc__block_cool): the oldest batches that were not
+ *          needed for a while become cold: they are in no list, but are bits in their chunk, and a
+ *          page whose blocks are all cold is given back. It stays mapped and reads as 0, which is
+ *          no magic: an old pointer is recognised as before. Cold blocks are handed out when there
+ *          are no others.
  *
  * SHAPE    chunk: [header | page | page | ... ]  of 4096 bytes each, whatever the kernel's are. Its
  *          address is a multiple of its size.

@@ -18,9 +18,9 @@
  *          what the new one has in its place. All old arrays together are smaller than the last.
  *
  *          When the deque is empty the owner may go back to a smaller array, and give the pages of
- *          the larger ones back (cool): whoever has read a top before, its swap fails, whatever it
- *          finds in a slot; whoever reads one later sees the items behind it, and so the array they
- *          are in. The larger arrays stay too, for the next time that it grows.
+ *          the larger ones back (cool): the swap of a thief that has read a top before fails,
+ *          whatever it finds in a slot; a thief that reads a top later sees the items behind it,
+ *          and so the array they are in. The larger arrays stay, too, for the next growth.
  *
  * WHO      I immutable, O owner, A atomic. push, pop, cool: the owner. steal, size_hint: anybody,
  *          any number at once. destroy: the owner, when nobody else can steal any more.
@@ -37,7 +37,7 @@
  *          deque.5  pop: between    fence_seq_cst  deque.6     either the owner sees the thief's
  *                   bottom and top                             top or the thief sees the owner's
  *                                                              bottom; both take one item
- *          deque.6  steal: between  fence_seq_cst  deque.5     the same; also an acquire for top
+ *          deque.6  steal: between  fence_seq_cst  deque.5     as deque.5; an acquire for top, too
  *                   top and bottom
  *          deque.7  steal: bottom   load_acquire   deque.2,    slot and item; reads old ones
  *                                                  deque.4
@@ -45,7 +45,7 @@
  *                                                              says; reads an empty slot
  *          deque.9  steal: top      cas_seq_cst    deque.1     (release) see deque.1. seq_cst by
  *                                                              the letter of C11 only: there the
- *                                                              fence of a second thief, who has
+ *                                                              fence of a second thief, which has
  *                                                              read this top, does not speak for
  *                                                              it. By C++20 it does, and by the
  *                                                              model, where release is enough
@@ -58,8 +58,8 @@
  *          R2 bottom - top <= capacity.                          (all: deque_check in the test)
  *          R3 old_top <= top.
  *
- * PROGRESS push (when it does not grow) and pop: wait-free. steal: wait-free, but may lose; some
- *          other has then taken an item.
+ * PROGRESS push (when it does not grow) and pop: wait-free. steal: wait-free, but may fail; then
+ *          another thread has taken an item.
  * WHY NOT  Stealing several with one swap of top: the owner takes all but the last without a swap,
  *          and would take one of them too. Unsigned indices: bottom goes below top.
  */

@@ -2,32 +2,32 @@
 /*
  * lock.h - locks of four bytes, for sections of some nanoseconds in which nothing suspends.
  *
- * WHAT     kc_lock_t: one word, after Drepper's "Futexes are tricky". Who finds the lock taken
- *          leaves a 2 and sleeps; who unlocks and finds a 2 wakes one sleeper.
- *          kc_spin_t: who finds it taken looks again and again, and sleeps between the looks when
- *          that has gone on for a while (kc__os_back_off): its holder may be a thread that cannot
- *          run before this one sleeps. It is given back by a store, which costs nothing: for what
- *          is locked for every item. The lock bits of wait_queue.h and word.h are of this kind.
+ * WHAT     kc_lock_t: one word, after Drepper's "Futexes are tricky". A thread that finds the lock
+ *          taken stores a 2 and sleeps; an unlock that finds a 2 wakes one sleeper.
+ *          kc_spin_t: a thread that finds it taken spins, and after a while sleeps between the
+ *          looks (kc__os_back_off): the owner may be a thread that cannot run before this one
+ *          sleeps. A store releases it, which costs nothing: it is for what is locked for every
+ *          item. The lock bits of wait_queue.h and word.h are of this kind.
  *
  * SHAPE    0 free --lock--> 1 taken --lock of another--> 2 taken, and somebody may sleep
  *          1, 2 --unlock--> 0
  *
  * ORDER    id      site    operation      pairs with      carries; what breaks if weaker
- *          lock.1  lock    cas_acq_rel    lock.3          all that stands under the lock
- *          lock.2  lock    xchg_acquire   lock.3, lock.4  the same
- *          lock.3  unlock  sub_acq_rel    lock.1, lock.2  the same
- *          lock.4  unlock  store_release  lock.1, lock.2  the same
- *          lock.5  spin    cas_acq_rel    lock.6          the same
- *          lock.6  spin    store_release  lock.5          the same
+ *          lock.1  lock    cas_acq_rel    lock.3          all data under the lock
+ *          lock.2  lock    xchg_acquire   lock.3, lock.4  all data under the lock
+ *          lock.3  unlock  sub_acq_rel    lock.1, lock.2  all data under the lock
+ *          lock.4  unlock  store_release  lock.1, lock.2  all data under the lock
+ *          lock.5  spin    cas_acq_rel    lock.6          all data under the lock
+ *          lock.6  spin    store_release  lock.5          all data under the lock
  *
  * WHY NOT  Spinning first: the lock is held for so short a time that a thread which finds it taken
  *          is rare, unless its holder was preempted; then spinning is in vain.
- *          A wake-up for those who wait for a kc_spin_t: who gives it back would have to find out
- *          whether somebody sleeps, after its store and not before. That is a locked instruction
- *          or a fence for each item; or a barrier that the sleeper makes all other threads go
- *          through (membarrier), and a look at a table for each item, and a timed sleep all the
- *          same where the kernel has no such call. Sleeping for a fraction of a millisecond costs
- *          those nothing who never meet, which are nearly all.
+ *          A wake-up for the waiters of a kc_spin_t: the unlock would have to find out whether a
+ *          thread sleeps, after its store and not before. That is a locked instruction or a fence
+ *          for each item; or a barrier that the sleeper makes all other threads pass (membarrier),
+ *          and a look at a table for each item, and still a timed sleep where the kernel has no
+ *          such call. A sleep of a fraction of a millisecond costs nothing where threads never
+ *          meet, which is nearly always.
  */
 #ifndef KC_BASE_LOCK_H
 #define KC_BASE_LOCK_H

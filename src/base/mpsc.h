@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mpsc.h - an inbox: anybody pushes, one consumer takes everything, oldest first.
+ * mpsc.h - an inbox: any thread pushes, one consumer takes everything, oldest first.
  *
  * WHAT     A stack that producers push on by compare-and-swap (Treiber 1986). The consumer never
  *          pops: it takes the whole stack with one exchange and turns it round, so it sees the
@@ -14,22 +14,22 @@
  *          becomes the new node's next, and that is right whenever it is the head. It would do
  *          harm to a consumer that popped one node, having read its next before. Ours takes all.
  *
- * WHO      push, push_chain: anybody, any number at once, the consumer too. take_all: one at a
- *          time. empty: anybody. A node is its producer's until it is pushed, and the consumer's
- *          once it is taken; next may be used freely by whoever has the node.
+ * WHO      push, push_chain: any number of threads at once, the consumer too. take_all: one at a
+ *          time. empty: any thread. A node is its producer's until it is pushed, and the consumer's
+ *          once it is taken; the owner of a node may use its next freely.
  *
  *          The push that finds the inbox empty says so: between two takes that found something
- *          there is exactly one such push, and whoever made it wakes the consumer. An empty look
- *          is relaxed and may be late. A consumer about to sleep must order it after a look at
- *          the word it sleeps on: with acquire, against a release by who wakes it (the model
- *          `sleep` in test/model/mpsc_model.c).
+ *          there is exactly one such push, and its caller wakes the consumer. An empty look is
+ *          relaxed and may be late. A consumer about to sleep must order it after a look at the
+ *          word it sleeps on: with acquire, against a release by the waker (the model `sleep` in
+ *          test/model/mpsc_model.c).
  *
  * ORDER    id      site        operation     pairs with  carries; what breaks if weaker
  *          mpsc.1  push: head  cas_release   mpsc.2      what the producer wrote, next included;
  *                                                        later pushes hand it on, as they are
  *                                                        read-modify-writes; the consumer reads old
  *                                                        data
- *          mpsc.2  take: head  xchg_acquire  mpsc.1      the same
+ *          mpsc.2  take: head  xchg_acquire  mpsc.1      as mpsc.1
  *
  * PROGRESS push: lock-free. take_all: wait-free, and linear in what it takes.
  * WHY NOT  An exchange in push, with the link stored after it (Vyukov): wait-free, but a producer

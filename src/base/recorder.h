@@ -11,8 +11,8 @@
  *
  * WHO      L the lane's lock. Its own thread alone takes the lock of a lane, but for start and
  *          stop, and for the shared one: so it is free, in that thread's cache, and costs some
- *          nanoseconds. It is what makes stop safe: a lane without events records nothing, and
- *          who has seen the recorder before it was taken away finds that out under the lock.
+ *          nanoseconds. It makes stop safe: a lane without events records nothing, and a thread
+ *          that has seen the recorder before it was taken away finds that out under the lock.
  *          Recorders are never freed, but used again by the next trace of the same scheduler.
  */
 #ifndef KC_BASE_RECORDER_H

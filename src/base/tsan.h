@@ -13,13 +13,13 @@
  *
  * SHAPE    What one thread writes and another reads goes through one of these:
  *
- *          a job            launch -> start; end -> who joins it, drains its children or pumps its
- *                           root; cancel -> who hears of it            the address of the job
+ *          a job            launch -> start; end -> its joiners, its parent and the pump of its
+ *                           root; cancel -> the jobs it reaches        the address of the job
  *          an inbox         send -> take: wake-ups, hops, messages       of the inbox
  *          a plain thread   wake -> its wait                           of the wait
- *          a line           step, unlock -> step, lock, look: locks and meeting points
+ *          a wait queue     step, unlock -> step, lock, look: locks and meeting points
  *          a lock           unlock -> lock: channels, signals           of the lock
- *          a bit, a token   emit, cancel -> who asks                    of the signal or token
+ *          a bit, a token   emit, cancel -> a look at it                of the signal or token
  *          a coroutine      create -> start, unpark -> park             of the coroutine
  *          a stack          end -> start of the next coroutine there    of the stack
  *

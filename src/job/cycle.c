@@ -4,47 +4,48 @@
  *
  * WHAT     In a scheduler with virtual time, or with KC_SCHED_FIND_DEADLOCKS, a body that is about
  *          to wait for something that has an owner enters itself into a table, under one lock for
- *          the process, and comes out of it when its wait is over. With the lock it goes from what
- *          it waits for to those who must do something first, as far as they are in the table: if
- *          it comes back to itself, nobody on that way can ever go on.
+ *          the process, and leaves it when its wait is over. Under the lock it follows the waits
+ *          from what it waits for to the bodies that must act first, as far as these are in the
+ *          table: if that leads back to itself, no body on the way can ever continue.
  *
- *          who waits for             needs
+ *          a wait for                needs
  *          a mutex, a kc_once        its owner
- *          a lock to read or write   its writer; who reads is not known, only how many
+ *          a lock to read or write   its writer; readers are not known, only how many there are
  *          the end of a job          all bodies inside that job: its own and those of its children
  *          its own children          all bodies inside that job, but for itself
  *
- *          Each needs all of these, so one way back is enough. All else (channels, conditions,
- *          sleeps, plain threads, schedulers in which nobody looks) needs nobody that is known: no
- *          way leads on from there.
+ *          A wait needs all of these bodies, so one way back is enough. All other waits (for
+ *          channels, conditions, sleeps, plain threads, in schedulers that do not look for cycles)
+ *          need no body that is known: no way leads on from there.
  *
- *          A wait with a deadline of its own is not entered, nor one that a timeout around it will
- *          cancel. Shields without a grace and kc_forbid_signal keep a timeout out; waits that no
- *          cancel ends do not care. What is cancelled already is passed over, the caller too.
+ *          A wait with a deadline of its own is not entered, nor is a wait that a timeout around it
+ *          will cancel. Shields without a grace and kc_forbid_signal keep a timeout out, and it
+ *          does not count for waits that no cancel ends. A body that is cancelled already is passed
+ *          over, the caller too.
  *
- *          The wait that closes the cycle ends with -EDEADLK. The end of a scope or body cannot: it
- *          fails, which cancels the children. If that does not help, or it was cancelled before,
- *          there is a report and it waits on: shields may have a grace. What can neither fail nor
- *          return (kc_mutex_lock_nocancel, a condition that locks again, kc_once) aborts.
+ *          The wait that closes the cycle ends with -EDEADLK. The end of a scope or body cannot
+ *          return it: the scope or body fails, which cancels the children. If that does not help,
+ *          or it was cancelled before, there is a report, and the wait continues: shields may have
+ *          a grace. A wait that can neither fail nor return (kc_mutex_lock_nocancel, a condition
+ *          that locks again, kc_once) aborts.
  *
- * RULES    Why what is found is true, whatever other threads do meanwhile:
- *          R1 Who is in the table does nothing before it comes out, for which it needs the lock.
- *             So while somebody looks, all in it have done nothing since they have entered, and all
- *             that they did before is seen (lock.1 to lock.4).
- *          R2 Therefore who is found to be the owner of something, and is in the table, has not
- *             given it up: it could have done so only before it entered, and then another owner
- *             would be seen. It may have been made the owner since, by who has just ended its wait:
- *             the claim comes before the new owner is written (wait_queue.h), so the look at the
- *             claim, which comes after the look at the owner, finds that out, and the way ends
- *             there.
+ * RULES    Why a cycle that is found is real, whatever other threads do meanwhile:
+ *          R1 A body in the table does nothing before it leaves the table, for which it needs the
+ *             lock. So while a body looks, all in the table have done nothing since they entered,
+ *             and all that they did before is seen (lock.1 to lock.4).
+ *          R2 Therefore a body that is found to be the owner of something, and is in the table, has
+ *             not given it up: it could have done so only before it entered, and then another owner
+ *             would be seen. It may have been made the owner since, by the end of its wait: the
+ *             claim comes before the new owner is written (wait_queue.h), so the look at the claim,
+ *             which comes after the look at the owner, finds that out, and the way ends there.
  *          R3 A body in the table has not ended, so no job around it has.
- *          R4 So on a way that comes back to the caller, which is here, each waits for something
- *             that only the next one can give, and none of them can do anything: only a cancel
- *             could end such a wait, or a deadline, of which there is none.
- *          R5 Nobody is overlooked: each enters before it looks, one at a time. The last of a cycle
- *             sees all others.
+ *          R4 So on a way that comes back to the caller each body waits for something that only the
+ *             next one can give, and none of them can do anything: only a cancel or a deadline
+ *             could end such a wait, and there is none.
+ *          R5 No cycle is overlooked: each body enters before it looks, one at a time. The last of
+ *             a cycle sees all others.
  *          R6 There is one report: the wait that ends is claimed, and an end that fails is marked,
- *             before the lock is given back. Whoever looks later passes it over.
+ *             before the lock is released. A body that looks later passes it over.
  *
  * ORDER    The lock (base/lock.h) orders all of it, but for R2: wait_queue.2 and wait_queue.4.
  *

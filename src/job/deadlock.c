@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * deadlock.c - nothing can go on any more: who waits for what.
+ * deadlock.c - the report of a scheduler in which no job can continue: what each job waits for.
  *
- * WHAT     Called on the only thread of a scheduler, when all its coroutines wait (S11): so all of
- *          it may be read. Jobs that wait for each other in a cycle have been found before
+ * WHAT     Called on the only thread of a scheduler when all its coroutines wait (S11): so all its
+ *          data may be read. Jobs that wait for each other in a cycle have been found before
  *          (cycle.c).
  */
 #include "job/deadlock.h"

@@ -2,10 +2,10 @@
 /*
  * describe.c - jobs and what they wait for, in words.
  *
- * WHAT     A dump runs beside what it looks at. A lock or a channel that somebody waited for a
- *          moment ago may be freed by now, and so may its name: they are the user's memory. So the
- *          kernel is asked to read them (kc__os_peek), which tells if there is nothing. Control
- *          blocks stay readable.
+ * WHAT     A dump runs while the jobs that it prints run. A lock or a channel that a job waited for
+ *          a moment ago may be freed by now, and so may its name: they are the user's memory. So
+ *          the kernel is asked to read them (kc__os_peek), which fails where nothing is mapped.
+ *          Control blocks stay readable.
  */
 #include "job/describe.h"
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * failure.c - who has failed, what it has to say, and who is told.
+ * failure.c - failures: the culprit, its message, and the report to on_failure.
  *
- * WHAT     A job that fails because one below has keeps a reference on that one, the culprit: the
- *          same all the way up. Its number, its name and its message are read there. It has ended,
- *          so nothing of that changes any more. A job that fails by itself keeps nothing: it is the
- *          culprit. Without memory for the reference the failure goes up all the same, and who is
- *          to blame is not known.
+ * WHAT     A job that fails because a job below has failed keeps a reference on that job, the
+ *          culprit, which is one job all the way up. Its number, its name and its message are read
+ *          there: the culprit has ended, so they do not change any more. A job that fails by itself
+ *          keeps no reference: it is the culprit. Without memory for the reference the failure goes
+ *          up nevertheless, and the culprit is not known.
  *
- *          A message is text that a body has attached to its own job. Of a scope that fails by
- *          itself it is a copy, as the body may go on to say other things.
+ *          A message is text that a body has attached to its own job. A scope that fails by itself
+ *          keeps a copy, as the body may set another message afterwards.
  */
 #include "job/failure.h"
 

@@ -2,17 +2,17 @@
 /*
  * grace.c - how long shields and cleanups hold a cancel back (J27).
  *
- * WHAT     What counts for a job is the smallest grace of its own, of those above it and of its
- *          scheduler. A launch copies nothing but one flag, GRACED: there is one above. Who is
- *          asked to end, but not by its parent, looks for the smallest and gets a timer; when that
- *          rings, the shields of the job and of all below it hold nothing back any more (cancel.c
- *          tells them). So who is told by its parent needs no timer: the one above rings for it
- *          too. Only a grace of its own may be over before that.
+ * WHAT     The grace of a job is the smallest of its own, of those above it and of its scheduler's.
+ *          A launch copies only one flag, GRACED: there is a grace above. A job that is asked to
+ *          end, but not by its parent, looks for the smallest grace and gets a timer; when that
+ *          rings, the shields of the job and of all jobs below it no longer delay the cancel
+ *          (cancel.c tells them). So a job that is told by its parent needs no timer: the timer
+ *          above rings for it, too. Only a grace of its own may be over before that.
  *
- *          The end of a scheduler has one timer for all that is in it, main's root has it. It is
- *          made with the scheduler, and that of a job with a grace of its own with the job: they
- *          cannot fail. An inherited one is made by the cancel. If there is no memory for it then,
- *          the time is over at once: what is promised is a bound.
+ *          The end of a scheduler has one timer for all its jobs, in main's root. It is made with
+ *          the scheduler, and the timer of a job with a grace of its own is made with the job: so
+ *          there is always memory for them. The timer of an inherited grace is made by the cancel.
+ *          If there is no memory for it then, the grace is over at once: the promise is a bound.
  *
  * WHY NOT  A timer for each child: memory and a timer for every launch. The smallest grace in each
  *          job: there is no room in its block.

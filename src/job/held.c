@@ -2,11 +2,11 @@
 /*
  * held.c - which locks a body holds.
  *
- * WHAT     A body counts its locks (task.held), which costs next to nothing; which ones they are
- *          nobody notes, as a lock has no room for a link. But where cycles are looked for (virtual
- *          time, KC_SCHED_FIND_DEADLOCKS) KC_HELD_NAMED is set in the count of each body that runs:
- *          then each lock is put into a table, and reports can name them. Without memory they are
- *          counted only.
+ * WHAT     A body counts its locks (task.held), which costs next to nothing; it keeps no list of
+ *          them, as a lock has no room for a link. But where cycles are looked for (virtual time,
+ *          KC_SCHED_FIND_DEADLOCKS) KC_HELD_NAMED is set in the count of each body that runs: then
+ *          each lock is put into a table, and reports can name it. Without memory for that, locks
+ *          are only counted.
  */
 #include "job/held.h"
 

@@ -4,8 +4,9 @@
  *
  * WHAT     Few jobs use their signal, so it is made when it is asked for: with it those of all jobs
  *          above, each chained to the one below it. The chains carry all bits but TERMINATE,
- *          which the tree itself carries (cancel.c). When it takes effect its bit is set here under
- *          the lock of the job, so that who sees the one sees the other; then who listens is told.
+ *          which the tree itself carries (cancel.c). When a cancel takes effect its bit is set here
+ *          under the lock of the job, so that a thread that sees the cancel sees the bit; then the
+ *          listeners are told.
  *
  * SHAPE    signal of a job   signal   the job's own; its owner is the job
  *                          from     a slot on the parent's signal, chained to the job's own

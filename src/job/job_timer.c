@@ -2,11 +2,11 @@
 /*
  * job_timer.c - the end of a job's time: timeouts and grace.
  *
- * WHAT     A job timer belongs to a job, the timer in it to the thread of the job's body, whoever
- *          arms it, so that it rings in time however long others compute (S15). If that is another
- *          thread it is told through its inbox. A body that hops takes its timers along; one that
- *          starts on another thread than was thought gets new ones. When the job ends, on whatever
- *          thread, the timer is taken away by a message, too.
+ * WHAT     A job timer belongs to a job, the timer in it to the thread of the job's body, whichever
+ *          thread arms it, so that it rings in time however long other threads compute (S15). If
+ *          another thread arms it, the thread of the body is told through its inbox. A body that
+ *          hops takes its timers along; a body that starts on another thread than was expected gets
+ *          new ones. If the job ends on another thread, a message takes the timer away, too.
  *
  * SHAPE    NEW --arm--> SENT --the thread has it--> ARMED --rings--> RINGING --> OVER
  *            \           | ^---------hop--------------/ \--drop--> OVER; a message takes it off

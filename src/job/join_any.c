@@ -2,17 +2,17 @@
 /*
  * join_any.c - waiting for the first of several jobs.
  *
- * WHAT     Who waits for the first of several jobs is in the queues of all of them by a stand-in
- *          each: a wait of nobody (its co is NULL), so that the end of a job, which claims it like
- *          that of a plain thread, need not know of it. Woken, a stand-in claims the real wait,
- *          under the lock of what they share (struct several), which the stand-ins that have been
- *          claimed hold beside who waits.
+ * WHAT     A wait for the first of several jobs has a stand-in in the queue of each of them: a wait
+ *          without a coroutine (its co is NULL), so that the end of a job, which claims it like the
+ *          wait of a plain thread, need not know of it. A stand-in that is woken claims the real
+ *          wait, under the lock of what they share (struct several). The waiter and each stand-in
+ *          that has been claimed have a reference on that.
  *
  * SHAPE    in queues, one after the other --begin_real--> a stand-in that is woken ends the wait
  *          over: by a stand-in, by a cancel, or before it has begun --leave_queues--> in none
  *
- * WHO      several: L(lock); standin[i].wait: L(the job), until it is claimed; then whoever ends
- *          that job has it, until it gives its reference up.
+ * WHO      several: L(lock); standin[i].wait: L(the job), until it is claimed; then the thread that
+ *          ends that job has it, until it gives its reference up.
  *
  * ORDER    id          site         operation     pairs with  carries; what breaks if weaker
  *          join_any.1  unref: refs  sub_acq_rel   join_any.1  all uses before the free

@@ -2,10 +2,10 @@
 /*
  * locals.c - values of a job that its children inherit.
  *
- * WHAT     A list that is shared by all who have inherited it: so a launch copies one pointer.
- *          Setting a key again makes a list without the old value: what stood before that is
- *          copied, what comes after it is shared. So a list has each key once, however often it is
- *          set and inherited.
+ * WHAT     A list that is shared by all jobs that have inherited it: so a launch copies one
+ *          pointer. To set a key again makes a list without the old value: the entries before that
+ *          are copied, those after it are shared. So a list has each key once, however often the
+ *          key is set and inherited.
  *
  * ORDER    id        site  operation    pairs with  carries
  *          locals.1  refs  sub_acq_rel  locals.1    all uses before the free

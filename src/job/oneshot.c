@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * oneshot.c - a promise in two halves: who awaits has the deferred value, who owes the answer has a
- * resolver (D5).
+ * oneshot.c - a promise in two halves: a deferred value for the side that awaits, and a resolver
+ * for the side that owes the answer (D5).
  *
- * WHAT     A promise that its resolver holds by one reference more (KC_JOB_ONESHOT): as long as it
- *          is pending the resolver is there, so the last handle is the one before that (job.c). The
- *          resolver is a handle that is used once (handle.h).
+ * WHAT     A promise on which its resolver has one more reference (KC_JOB_ONESHOT): as long as the
+ *          promise is pending the resolver is there, so the last handle is the last reference but
+ *          one (job.c). The resolver is a handle that is used once (handle.h).
  */
 #include "job/handle.h"
 #include "job/job.h"

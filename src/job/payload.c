@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * payload.c - a value that somebody disposes of if nobody takes it (D6).
+ * payload.c - a value with a function that disposes of it if nobody takes it (D6).
  *
- * WHAT     OWNED in the word of a job says that there is one; what it is and by what it is disposed
- *          of stands in the extension, because the job's own place for it may be used for something
- *          else when nobody can get it any more. It is disposed of once: when another one comes in
- *          its place, when its job ends other than completed, or with the job's block if nobody has
- *          got it. Of what collect.c calls (it has an `ending`) only with the block: its value may
- *          be handed over whatever has become of the job.
+ * WHAT     OWNED in the word of a job says that there is such a value; the value and its dispose
+ *          function are in the extension, because the field of the job itself may be used for
+ *          something else when the value cannot be taken any more. The value is disposed of once:
+ *          when another value replaces it, when its job does not end COMPLETED, or with the job's
+ *          block if it has not been taken. The value of a call of collect.c (its extension has an
+ *          `ending`) may be handed over whatever the outcome of the job is: collect.c disposes of
+ *          those that it does not hand over, else the end of the block does.
  *
- * ORDER    taken is relaxed: whoever has taken the value gives its handle up afterwards (job.4),
- *          and who frees the block comes after all of them.
+ * ORDER    taken is relaxed: a taker gives its handle up afterwards (job.4), and the thread that
+ *          frees the block comes after all of them.
  */
 #include "job/payload.h"
 

@@ -5,31 +5,31 @@
  * WHAT     A wait like any other (wait.h), which only kc_wake ends: a cancel does not claim it, but
  *          has `cancelled` called. That is the user's code, so it runs on the thread's own
  *          stack (S16): the cancel, which may come under locks and from inside a handler, sends the
- *          waker as a message to its own thread, which reads it when it is there. Who cancels in
- *          `cancelled` sends more of them: they do not nest.
+ *          waker as a message to its own thread, which reads it when it is back on its own stack. A
+ *          cancel inside `cancelled` sends another message: such calls do not nest.
  *
- *          The body does not go on while `cancelled` runs, so that may use what is in its frame:
- *          it is the thread of the body that reads the message, and only that thread resumes a body
- *          or moves it elsewhere. But one that was woken and moved may go on before its old thread
- *          comes to the message. So the waker is a block of its own, which kc_suspend and the
- *          message hold, and the message is for nothing then.
+ *          The body does not continue while `cancelled` runs, so that may use the frame of the
+ *          body: it is the thread of the body that reads the message, and only that thread resumes
+ *          a body or moves it elsewhere. But a body that was woken and moved may continue before
+ *          its old thread reads the message. So the waker is a block of its own, on which
+ *          kc_suspend and the message have references; the message then does nothing.
  *
  * SHAPE    state   0 --kc_wake: suspend.1--> WOKEN                          not called any more
  *                  0 --message: suspend.2--> CALLED --kc_wake: suspend.1--> CALLED | WOKEN
  *
- *          WOKEN comes before the claim of the wait, so nobody but kc_wake touches that.
+ *          WOKEN comes before the claim of the wait, so only kc_wake claims it.
  *
- * WHO      told: the thread of the body. wait: whoever sets WOKEN, until it has woken the body. The
- *          body counts itself as one who waits for others (KC_COUNT_SUSPENDS) from before begin
- *          until it goes on (S11).
+ * WHO      told: the thread of the body. wait: the thread that sets WOKEN, until it has woken the
+ *          body. The body counts itself as waiting for a foreign side (KC_COUNT_SUSPENDS) from
+ *          before begin until it continues (S11).
  *
  * ORDER    id         site            operation    pairs with  carries; what breaks if weaker
  *          suspend.1  kc_wake: state  cas_acq_rel  suspend.1,  (the word alone: one step, or two
  *                                                  suspend.2   wake one wait, or it is forgotten
  *                                                              that `cancelled` was called)
- *          suspend.2  message: state  cas_acq_rel  suspend.1   (the same: one step, or `cancelled`
- *                                                              is called after kc_wake has
- *                                                              returned)
+ *          suspend.2  message: state  cas_acq_rel  suspend.1   (the word alone: one step, or
+ *                                                              `cancelled` is called after kc_wake
+ *                                                              has returned)
  *          suspend.3  unref: refs     sub_acq_rel  suspend.3   all uses before the block is free
  *
  * WHY NOT  kc_wake waits until a call of `cancelled` has returned: then that could never ask the

@@ -2,17 +2,17 @@
 /*
  * collect.c - several calls at once.
  *
- * WHAT     All but kc_any are a supervisor scope around one child for each call, and a rule what
- *          happens when one has ended. So a cancel reaches the calls by the tree, and unwinding
- *          ends the scope like any other. kc_any has no scope: its children are the caller's, and
- *          what they share lives until the last has ended.
+ * WHAT     Each function but kc_any is a supervisor scope with one child for each call, and a rule
+ *          that says what happens when a call has ended. So a cancel reaches the calls through the
+ *          tree, and unwinding ends the scope like any other. kc_any has no scope: its children are
+ *          the caller's, and the data that they share lives until the last child has ended.
  *
- *          What did happen counts: a call that was told to stop, and returned 0 all the same, is a
- *          success, and if what the caller waits for did happen it hears so, though it was
- *          cancelled meanwhile (A1).
+ *          Work that was done counts: a call that was told to stop and returned 0 nevertheless is a
+ *          success, and a caller that was cancelled meanwhile still gets 0 if the calls that it
+ *          waits for succeeded (A1).
  *
- * SHAPE    make all jobs --> attach all --> start all --> wait. Nothing runs before everything is
- *          there, so whoever ends first finds the others.
+ * SHAPE    make all jobs --> attach all --> start all --> wait. No job runs before all are there,
+ *          so the first to end finds the others.
  *
  * ORDER    id         site               operation     pairs with  carries
  *          collect.1  first, ...: index  cas_acq_rel   collect.1   exactly one is the first

@@ -2,8 +2,8 @@
 /*
  * handler.c - which thread is inside a handler.
  *
- * The coroutine that runs one is marked: so a yield, which looks at its flags anyway, finds out
- * without looking here each time.
+ * A coroutine that runs a handler is marked: so a yield, which reads the flags of its coroutine
+ * anyway, need not look here each time.
  *
  * Apart from signal.c so that the model can tell its threads apart in its own way. Static
  * thread-local storage and not a field of kc_thread_t: that is allocated at a thread's first use of

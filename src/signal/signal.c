@@ -5,8 +5,8 @@
  * WHAT     A signal is a word of triggered bits and a list of slots under a small lock. An emit
  *          sets the bits, then walks the list; the lock is free while a handler runs. Slots, and
  *          the signal itself, may go away meanwhile: so the emit keeps its place in a visit, which
- *          the signal knows, and whoever takes a slot away moves the visits that stand at it
- *          (slot.h has the picture and the rules).
+ *          the signal knows, and the unbind of a slot moves the visits that stand at it (slot.h has
+ *          the picture and the rules).
  *
  * SHAPE    An emit is a walk over the graph of chains, depth first, with room for DEPTH visits.
  *          What lies deeper is put into a queue that runs through the signals themselves:
@@ -18,18 +18,19 @@
  *          further out on this thread, the bits are added to those that wait there: two emits
  *          become one (G7). Chains up to DEPTH signals deep never meet the queue.
  *
- *          A cancel inside a handler is not told there, but by the emit that runs the handler, when
- *          that has returned: its bits are set at once, and late until they are told. So a chain of
- *          handlers that cancel is a loop, and takes no more stack than one (S16).
+ *          The bits of a cancel inside a handler are set at once, but the slots are told by the
+ *          emit that runs the handler, when the handler has returned; until then the bits are
+ *          `late`. So a chain of handlers that cancel is a loop, and takes no more stack than one
+ *          handler (S16).
  *
  *          An owner (a job) is asked before TERMINATE, without a lock. It answers by
  *          kc__signal_tell, which tells the slots at once, and leaves the chains to the queue of
  *          the emit that asked (kc_handler_state.work): so owners chained to owners do not nest.
  *
  * ORDER    id        site     operation      pairs with  carries; what breaks if weaker
- *          signal.1  state    store_release  signal.2    what the emitter wrote before; who learns
- *                                                        of a bit by asking reads old data
- *          signal.2  state    load_acquire   signal.1    the same
+ *          signal.1  state    store_release  signal.2    what the emitter wrote before; a caller
+ *                                                        that asks for the bit reads old data
+ *          signal.2  state    load_acquire   signal.1    as signal.1
  *          signal.3  release  sub_acq_rel    signal.3    all uses before the free
  *
  * PROGRESS An emit at n slots takes O(n) steps and no memory, and no more stack for a deep graph

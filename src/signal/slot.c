@@ -2,11 +2,11 @@
 /*
  * slot.c - slots: handlers, filters, chains, and the waiting for handlers that run.
  *
- * WHAT     All of a slot that an emit looks at is changed under its signal's lock. What must not
- *          be there any more when a call returns, a handler or the slot, is first taken away, so
- *          that no run can begin; then the call waits for the visits that say they run it. The
- *          wait is a futex on the signal's count of ended runs: who ends one and sees a waiter
- *          counts it. slot.h has the picture and the rules.
+ * WHAT     The fields of a slot that an emit reads change under the lock of its signal. A call that
+ *          removes a handler or a slot first unlinks it, so that no run can begin, and then waits
+ *          for the visits that say they run it. The wait is a futex on the signal's count of ended
+ *          runs: a thread that ends a run and sees a waiter counts the run. slot.h has the picture
+ *          and the rules.
  *
  *          Chains make a graph of signals without loops. Two chains that close a loop together
  *          could be made at the same time: so they are made and taken away under one lock for all,

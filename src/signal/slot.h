@@ -2,7 +2,7 @@
 /*
  * slot.h - what signal.c and slot.c share: the signal itself, chains, and visits.
  *
- * SHAPE    signal.slots    newest <-> ... <-> oldest: an emit never meets what is bound after it
+ * SHAPE    signal.slots    newest <-> ... <-> oldest: an emit never meets a slot bound after it
  *          signal.visits   emits that walk along the slots now, each on the stack of its thread:
  *                              slot     is being served; gone: it was unbound meanwhile
  *                              next     comes after it; unbind moves this on
@@ -22,18 +22,19 @@
  *          chain       see above   one task     one task          one at a time (topology)
  *
  * RULES    R1  A low bit is either in the state when a handler or a chain is added, or the emit
- *              that sets it meets the handler or chain: both happen under one lock. One that was
- *              preset is told later: a chain may hear of it in both ways, which is once.
+ *              that sets it meets the handler or chain: both happen under one lock. A bit that was
+ *              preset is told later: a chain may hear of it in both ways, and forwards it once.
  *          R2  No lock is held over a handler, nor over an owner's cancel.
  *          R3  A run that has begun is named by its visit until it has ended. A waiter waits for
- *              runs that began before it; so new ones cannot keep it.
+ *              runs that began before it, so new runs do not prolong the wait.
  *          R4  A handler that clears or unbinds its own slot while other threads run handlers of
- *              it waits for them, but not for those that began to wait earlier: so no cycle.
+ *              the slot waits for them, but not for threads that began to wait earlier: so there is
+ *              no cycle.
  *          R5  pending or late is not 0 exactly while the signal is in a queue.
  *
- * WHY NOT  A list of slots that is never unlinked: records as old as the signal are what the
- *          original has. Copying the list for an emit: allocates. Marks in the list instead of
- *          visits: each walk would have to step over all others'.
+ * WHY NOT  A list of slots that is never unlinked: its records would live as long as the signal.
+ *          Copying the list for an emit: allocates. Marks in the list instead of visits: each walk
+ *          would have to step over the marks of all others.
  */
 #ifndef KC_SIGNAL_SLOT_H
 #define KC_SIGNAL_SLOT_H
