@@ -10,7 +10,7 @@
  *    80 ms: page 2 is there
  *   100 ms: page 3 is given up
  *   100 ms: the time was over
- *   120 ms: the caller goes on
+ *   120 ms: the caller continues
  */
 #include <kcoro/kcoro.h>
 
@@ -54,7 +54,7 @@ static int root(void *arg)
     rc = kc_scope(fetch_all, pages, &(kc_scope_opts_t){ .timeout = KC_MS(100) });
     say(rc == -ETIMEDOUT ? "the time was over" : "all came in time");
     rc = kc_sleep(KC_MS(20)); /* the scope was cancelled, the job around it is not */
-    say("the caller goes on");
+    say("the caller continues");
     return rc;
 }
 

@@ -2,7 +2,7 @@
 /*
  * 13_trace.c - a small tree with a timeout: what it does now, what it has done, and when.
  *
- * Look at the trace with ui.perfetto.dev. Time is virtual, so that each run prints the same.
+ * Look at the trace with ui.perfetto.dev. Time is virtual, so that each run prints the same lines.
  *
  * Prints:
  *   kcoro: scheduler "shop", 0 workers, 5 jobs

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 15_prime_sieve.c - a chain of coroutines, each of which lets pass what its prime does not divide.
- * Its channels have no buffers: who sends and who receives meet.
+ * Its channels have no buffers: a sender and its receiver meet.
  *
  * Prints:
  *   2 3 5 7 11 13 17 19 23 29 31 37 41 43 47 53 59 61 67 71
@@ -64,7 +64,7 @@ static int root(void *arg)
     kc_cancel_current(rc); /* the scope: 0 is -ECANCELED */
     rc = kc_scope_end(&scope);
     for (int i = 0; i <= PRIMES; i++)
-        kc_chan_release(chan[i]); /* nobody is left who could wait there */
+        kc_chan_release(chan[i]); /* no coroutine is left that waits there */
     printf("the chain was %s, and nothing of it is left\n",
            rc == -ECANCELED ? "cancelled" : "broken");
     return rc == -ECANCELED ? 0 : rc;

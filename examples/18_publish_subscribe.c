@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 18_publish_subscribe.c - every subscriber sees every price; who is too slow is told how many it
- * missed, and holds up nobody.
+ * 18_publish_subscribe.c - every subscriber sees every price; one that is too slow is told how many
+ * it missed, and holds up no other.
  *
  * Prints:
  *   slow: price 1, missed 0

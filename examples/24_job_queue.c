@@ -17,7 +17,7 @@
 
 static struct task {
     const char *name;
-    int takes, saving, failures; /* ms, ms, and so many attempts in vain */
+    int takes, saving, failures; /* ms, ms, and a number of failed attempts */
 } tasks[4] = {
     { "mail", 5, 0, 2 }, { "poll", 10, 0, 9 }, { "film", 9000, 10, 0 }, { "song", 9000, 1000, 0 }
 };

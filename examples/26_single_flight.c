@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 26_single_flight.c - a cache that loads each key once, however many ask meanwhile. A failure goes
- * to all who wait, harms nobody else, and is not kept: who comes later tries again.
+ * to all waiters, harms no other job, and is not kept: a later caller tries again.
  *
  * Prints:
  *   two want apples: 7 and 7, loaded 1 time(s)
@@ -20,7 +20,7 @@ static struct entry {
     kc_deferred_t *flight; /* loads it, or has */
 } cache[] = { { .key = "apples", .value = 7 }, { .key = "pears", .value = 9, .failures = 1 } };
 
-static kc_job_t *loaders; /* outlives those who ask */
+static kc_job_t *loaders; /* outlives the callers */
 
 static int load(void *arg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * 27_bank.c - two transfers lock two accounts in opposite order. The deadlock is found when the
- * second begins to wait: it gets -EDEADLK, gives back what it holds, and tries again. On stderr
- * stands who waited for what, with names and stacks.
+ * second begins to wait: it gets -EDEADLK, releases its lock, and tries again. A report on
+ * stderr says which job waited for what, with names and stacks.
  *
  * Prints:
  *   one of the two found a deadlock, and tried again

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 32_who_waits.c - a shop in which nothing goes on, and the dump that says why: who waits for what,
- * by name, and who has it. Here without stacks, addresses and numbers, which differ.
+ * 32_who_waits.c - a shop that hangs, and the dump that says why: what each job waits for, by
+ * name, and its owner. Here without stacks, addresses and numbers, which differ.
  *
  * Prints:
  *   kcoro: scheduler "shop", 0 workers, 4 jobs

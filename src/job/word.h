@@ -62,7 +62,7 @@
  *   NO_STACK      a start without a stack         the start
  *   SHUT, LATE    the walk of its parent          never                            lock of parent
  *   BELOW         a failure that came from below  never                            FAILED
- *   OWNED         kc_set_payload_owned            never
+ *   OWNED         kc_set_payload_with             never
  *   UNDONE        the end of a child              never
  *   OVER_BELOW    the end of its children's grace never                            lock
  *   STOP          a cancel that takes effect      a shield: cleanups may wait      CANCELLED

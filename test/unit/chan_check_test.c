@@ -96,7 +96,7 @@ TEST(a_sender_waits_only_where_there_is_no_room)
     let_go(latest);
 }
 
-TEST(on_both_sides_only_one_select_waits_or_who_has_ended)
+TEST(a_select_may_wait_on_both_sides_and_an_ended_wait_may_stay)
 {
     kc_chan_t *c = locked_chan(0, 0);
     struct waits receiver, sender;
