@@ -342,7 +342,7 @@ static bool look(entry_t *e, kc_wait_t *w)
     kc__unlock(&table.lock);
     if (found && uncancellable && e->kind != KC_WAIT_JOIN)
         kc__usage(e->kind == KC_WAIT_ONCE ? "kc_once" : "kc_mutex_lock_nocancel",
-                  "a deadlock that it cannot return " KC_RULE("E4"));
+                  "a deadlock, which this call cannot return " KC_RULE("E4"));
     return found && !uncancellable;
 }
 

@@ -47,7 +47,8 @@ static int answer(const char *call, kc_resolver_t *r, int rc, void *payload)
     kc_handle_t *h = kc__handle_find(r, KC_RESOLVER_MAGIC);
 
     if (!h)
-        kc__usage(call, "the resolver was used before, or is none " KC_RULE("D5"));
+        kc__usage(call,
+                  "the resolver has been used, or the pointer is not a resolver " KC_RULE("D5"));
     kc_job_t *j = kc_container_of(h, struct resolver, handle)->job;
     kc__handle_free(h);
     rc = kc__promise_keep(j, rc, payload);

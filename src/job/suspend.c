@@ -88,7 +88,7 @@ static void call(struct waker *k, void (*fn)(kc_waker_t *w, void *arg))
 
 static _Noreturn KC_COLD void used_before(void)
 {
-    kc__usage("kc_wake", "the waker was used before, or is none " KC_RULE("J34"));
+    kc__usage("kc_wake", "the waker has been used, or the pointer is not a waker " KC_RULE("J34"));
 }
 
 static struct waker *live(const kc_waker_t *waker)

@@ -465,7 +465,7 @@ TEST(the_waker_outlives_its_message)
 TEST(control_two_wakes_of_one_wait_are_detected)
 {
     keeps_block = true;
-    catches(&twice, "twice", "the waker was used before");
+    catches(&twice, "twice", "the waker has been used");
 }
 
 TEST(control_suspend_1_torn_forgets_that_cancelled_was_called)

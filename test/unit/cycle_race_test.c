@@ -98,7 +98,7 @@ static int two_firm(void *arg)
 }
 
 TEST_ABORTS(a_cycle_in_real_time_aborts_where_the_call_cannot_return,
-            "a deadlock that it cannot return (rule E4, docs/rules.md), in job ")
+            "a deadlock, which this call cannot return (rule E4, docs/rules.md), in job ")
 {
     (void)!kc_run(two_firm, NULL,
                   &(kc_sched_opts_t){ .workers = 2, .flags = KC_SCHED_FIND_DEADLOCKS });

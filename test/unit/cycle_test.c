@@ -625,7 +625,7 @@ static int two_one_firm(void *arg)
 }
 
 TEST_ABORTS(a_lock_that_cannot_return_aborts_after_the_report,
-            "kc_mutex_lock_nocancel: a deadlock that it cannot return (rule E4,")
+            "kc_mutex_lock_nocancel: a deadlock, which this call cannot return (rule E4,")
 {
     (void)!kc_run(two_one_firm, NULL, &(kc_sched_opts_t){ .flags = KC_SCHED_VIRTUAL_TIME });
 }

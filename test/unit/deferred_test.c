@@ -238,7 +238,7 @@ static kc_sched_t *make_sched(void)
     return s;
 }
 
-TEST_ABORTS(a_resolver_used_twice_aborts, "kc_resolve: the resolver was used before")
+TEST_ABORTS(a_resolver_used_twice_aborts, "kc_resolve: the resolver has been used")
 {
     struct shot s = shot(&(kc_launch_opts_t){ .sched = make_sched() });
 
@@ -246,7 +246,7 @@ TEST_ABORTS(a_resolver_used_twice_aborts, "kc_resolve: the resolver was used bef
     (void)kc_resolve(s.resolver, 0, NULL);
 }
 
-TEST_ABORTS(a_resolver_dropped_after_use_aborts, "kc_resolver_drop: the resolver was used before")
+TEST_ABORTS(a_resolver_dropped_after_use_aborts, "kc_resolver_drop: the resolver has been used")
 {
     struct shot s = shot(&(kc_launch_opts_t){ .sched = make_sched() });
 
@@ -254,7 +254,7 @@ TEST_ABORTS(a_resolver_dropped_after_use_aborts, "kc_resolver_drop: the resolver
     kc_resolver_drop(s.resolver);
 }
 
-TEST_ABORTS(an_old_resolver_is_recognised_when_its_memory_is_another_ones, "was used before")
+TEST_ABORTS(an_old_resolver_is_recognised_when_its_memory_is_another_ones, "has been used")
 {
     kc_launch_opts_t opts = { .sched = make_sched() };
     struct shot old = shot(&opts);

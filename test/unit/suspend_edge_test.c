@@ -21,7 +21,7 @@ static int suspends_woken_twice(void *arg UNUSED)
     return kc_suspend(wakes_twice, NULL, &o);
 }
 
-TEST_ABORTS(a_second_kc_wake_aborts, "kc_wake: the waker was used before")
+TEST_ABORTS(a_second_kc_wake_aborts, "kc_wake: the waker has been used")
 {
     run_named(suspends_woken_twice, "foreign");
 }
@@ -35,7 +35,7 @@ static int wakes_an_old_one(void *arg UNUSED)
     return 0;
 }
 
-TEST_ABORTS(a_kc_wake_after_the_wait_aborts, "kc_wake: the waker was used before")
+TEST_ABORTS(a_kc_wake_after_the_wait_aborts, "kc_wake: the waker has been used")
 {
     run_named(wakes_an_old_one, NULL);
 }
@@ -61,8 +61,7 @@ static int wakes_one_whose_memory_is_used(void *arg UNUSED)
     FAIL("the memory was not used again");
 }
 
-TEST_ABORTS(an_old_waker_is_recognised_when_its_memory_is_another_ones,
-            "the waker was used before")
+TEST_ABORTS(an_old_waker_is_recognised_when_its_memory_is_another_ones, "the waker has been used")
 {
     run_named(wakes_one_whose_memory_is_used, NULL);
 }
@@ -72,7 +71,7 @@ TEST_ABORTS(kc_wake_of_null_aborts, "kc_wake: the waker is NULL")
     kc_wake(NULL, 0);
 }
 
-TEST_ABORTS(kc_wake_of_a_job_aborts, "the waker was used before, or is none")
+TEST_ABORTS(kc_wake_of_a_job_aborts, "the waker has been used, or the pointer is not a waker")
 {
     kc_sched_t *s;
 
