@@ -40,13 +40,10 @@ static int prepare(kc_job_t *j, kc_job_ext_t *ext, const kc_launch_opts_t *o, ui
     return o->signal ? kc__job_signal_prepare(j, o->signal) : 0;
 }
 
-void kc__options_arm_slow(kc_job_t *j, const kc_launch_opts_t *o)
+void kc__job_set_deadline(kc_job_t *j, kc_time_t at)
 {
-    if (o->signal)
-        kc__job_signal_bind(j);
-    if (!o->timeout)
-        return;
     kc_job_ext_t *ext = kc__job_ext(j);
+
     kc__job_lock(j);
     kc_job_timer_t *timer = ext->timeout;
     if (timer)
@@ -54,8 +51,16 @@ void kc__options_arm_slow(kc_job_t *j, const kc_launch_opts_t *o)
     kc__job_unlock(j);
     if (!timer)
         return; /* it has ended already */
-    kc__job_timer_arm(timer, kc__sched_after(kc__job_sched(j), o->timeout));
+    kc__job_timer_arm(timer, at);
     kc__job_timer_unref(timer);
+}
+
+void kc__options_arm_slow(kc_job_t *j, const kc_launch_opts_t *o)
+{
+    if (o->signal)
+        kc__job_signal_bind(j);
+    if (o->timeout)
+        kc__job_set_deadline(j, kc__sched_after(kc__job_sched(j), o->timeout));
 }
 
 /* ---- making it ------------------------------------------------------------------------------ */

@@ -21,6 +21,9 @@ KC_INLINE bool kc__options_need_ext(const kc_launch_opts_t *o)
 /* j is in the tree: its timer runs, the outside signal reaches it. */
 void kc__options_arm_slow(kc_job_t *j, const kc_launch_opts_t *o);
 
+/* j is in the tree and was made with a timeout: its time is over then. */
+void kc__job_set_deadline(kc_job_t *j, kc_time_t at);
+
 KC_INLINE void kc__options_arm(kc_job_t *j, const kc_launch_opts_t *o)
 {
     if (o->timeout || o->signal)

@@ -44,13 +44,12 @@ static void remove_mark(kc_scope_t *s)
     *link = s->mark.next;
 }
 
-int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
+/* deadline: 0: the timeout of opts begins now. */
+static int begin(kc_scope_t *s, const kc_scope_opts_t *opts, kc_time_t deadline)
 {
-    static const kc_scope_opts_t defaults;
     kc_thread_t *t = kc__thread();
     kcoro_t *co = kc__task_coroutine(t->current);
 
-    opts = opts ? opts : &defaults;
     if (!s || (opts->flags & ~(uint32_t)KC_JOB_SUPERVISOR) || opts->timeout < 0 || opts->grace < 0)
         return -EINVAL;
     if (!co)
@@ -76,8 +75,18 @@ int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
     co->task = &j->task;
     if (kc_unlikely(kc__job_word(j) & KC_WORD_CANCELLED))
         kc__grace_begin(j, true); /* which needs no memory */
-    kc__options_arm(j, &asked);
+    if (deadline)
+        kc__job_set_deadline(j, deadline);
+    else
+        kc__options_arm(j, &asked);
     return 0;
+}
+
+int kc_scope_begin(kc_scope_t *s, const kc_scope_opts_t *opts)
+{
+    static const kc_scope_opts_t defaults;
+
+    return begin(s, opts ? opts : &defaults, 0);
 }
 
 KC_AFTER_SWITCH int kc__scope_close(kcoro_t *co, kc_scope_t *s, int rc, bool *undone)
@@ -131,13 +140,14 @@ kc_job_t *kc_scope_job(kc_scope_t *s)
     return s->job;
 }
 
-KC_AFTER_SWITCH int kc__scope_run(kc_fn_t fn, void *arg, const kc_scope_opts_t *opts, bool *did)
+KC_AFTER_SWITCH int kc__scope_run_until(kc_fn_t fn, void *arg, kc_time_t deadline, bool *did)
 {
     kc_scope_t s;
     bool undone = true;
 
     *did = false;
-    int rc = kc_scope_begin(&s, opts);
+    int rc = deadline == KC_FOREVER ? kc_scope_begin(&s, NULL)
+                                    : begin(&s, &(kc_scope_opts_t){ .timeout = 1 }, deadline);
     if (rc < 0)
         return rc;
     rc = fn(arg);

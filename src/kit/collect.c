@@ -452,25 +452,28 @@ int kc_any(kc_call_t *calls, size_t n, kc_sigset_t to_losers, size_t *winner)
 
 /* ---- by time -------------------------------------------------------------------------------- */
 
-int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg)
+KC_AFTER_SWITCH int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg)
 {
     int rc = fn ? check(NULL, 0) : -EINVAL;
 
     if (rc != 0)
         return rc;
-    if (ns <= 0)
+    if (at <= kc_now())
         return -ETIMEDOUT;
     bool did;
-    rc = kc__scope_run(fn, arg, &(kc_scope_opts_t){ .timeout = ns == KC_FOREVER ? 0 : ns }, &did);
+    rc = kc__scope_run_until(fn, arg, at, &did);
     if (did) /* though its time was over, or the cancel had come (A3) */
         return 0;
     int here = rc == kc_cancel_reason() ? kc_check() : 0;
     return here != 0 ? here : rc;
 }
 
-int kc_with_deadline(kc_time_t at, kc_fn_t fn, void *arg)
+KC_AFTER_SWITCH int kc_with_timeout(kc_time_t ns, kc_fn_t fn, void *arg)
 {
     kc_time_t now = kc_now();
 
-    return kc_with_timeout(at == KC_FOREVER ? KC_FOREVER : at > now ? at - now : 0, fn, arg);
+    return kc_with_deadline(ns <= 0                 ? now
+                            : ns < KC_FOREVER - now ? now + ns
+                                                    : KC_FOREVER,
+                            fn, arg);
 }

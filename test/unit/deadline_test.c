@@ -114,7 +114,7 @@ static int launches_a_group_and_computes(void *arg UNUSED)
     kc_launch_opts_t o = { .parent = g, .affinity = KC_WORKER_AT(1 - kc_worker_index()) };
 
     int rc = kc_launch_job(sleeps, NULL, &o, NULL);
-    CHECK(rc == 0 || rc == -ECANCELED); /* it may be over already */
+    CHECK(rc == 0 || rc == -ECANCELED || rc == -ESHUTDOWN); /* it may be over already */
     compute_until_ended(g, -ETIMEDOUT);
     return 0;
 }
@@ -293,4 +293,35 @@ TEST(a_sleep_is_late_by_one_turn_at_most_however_long_turns_are)
 TEST(a_timeout_is_late_by_one_turn_at_most_however_long_turns_are)
 {
     CHECK_EQ(kc_run(naps, CODE(1), &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }), 0);
+}
+
+static kc_time_t moment;
+static int
+    first; /* 1: of two the one that is due at the moment, 2: the one that is due after it */
+
+static int sleeps_a_little_longer(void *arg UNUSED)
+{
+    CHECK_EQ(kc_sleep_until(moment + 1), 0);
+    first = first ? first : 2;
+    return 0;
+}
+
+static int has_a_deadline_and_another_sleeps_longer(void *arg UNUSED)
+{
+    moment = kc_now() + KC_MS(2);
+    kc_job_t *j = launch(sleeps_a_little_longer, NULL, &(kc_launch_opts_t){ .affinity = KC_MAIN });
+    first = 0;
+    CHECK_EQ(kc_with_deadline(moment, sleeps, NULL), -ETIMEDOUT);
+    first = first ? first : 1;
+    CHECK_EQ(kc_job_join(j), 0);
+    CHECK_EQ(first, 1);
+    kc_job_release(j);
+    return 0;
+}
+
+TEST(a_deadline_of_a_call_is_that_very_moment)
+{
+    CHECK_EQ(kc_run(has_a_deadline_and_another_sleeps_longer, NULL,
+                    &(kc_sched_opts_t){ .workers = KC_NO_WORKERS }),
+             0);
 }
