@@ -45,6 +45,7 @@ GOOD = {
                             "1. `look` in `src/coro/gate.c`: as\n   it `look`s.\n"
                             "2. `jump` in `src/coro/gate.S`: from `look` in `src/coro/gate.c`.\n"
                             "\n### Back\n\n1. `look` in `src/coro/gate.c`: ends.\n",
+    "docs/design/tricks.md": "## Branch hints\n\n## Other\n`src/coro/gate.S`\n",
     "src/coro/gate.S": LICENCE + "jump:\n",
     "test/model/gate_model.c": LICENCE + "int gates; /* their circle, slowly */\n",
     "tools/run": f"#!/bin/sh\n# {SPDX}\n",
@@ -158,6 +159,10 @@ BAD += [  # of what may switch
                            "    g(w);", ""),
                           ("    if (a)\n        kc__coro_switch(a);\n    else\n        g(w);", ""),
                           ("    if (a)\n        return kc__coro_switch(a);\n    g(w);", ""))],
+]
+BAD += [
+    (GATE, None, "bool b = kc_likely(1);\n", "Branch hints, does not say what this gives here"),
+    ("docs/design/tricks.md", "## Other", "`src/coro/gate.c`", "Branch hints: there is none in"),
 ]
 LIBRARIES = [  # what a library defines, what must be found
     ("int kc_look, kc_see;", ""),

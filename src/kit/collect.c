@@ -149,7 +149,7 @@ static kc_job_t *make_one(kc_sched_t *s, const kc_call_t *call, uint32_t flags, 
     kc_job_spec_t spec = { .fn = call->fn,
                            .arg = call->arg,
                            .flags = flags | kc__launch_flags(o),
-                           .refs = 2, /* the tree's and the gather's */
+                           .refs = 1, /* the gather's */
                            .ext = true,
                            .inherits = true,
                            .opts = o };
@@ -190,6 +190,7 @@ static struct gather *gather_new(const kc_call_t *calls, size_t n, uint32_t flag
 static void enter_all(struct gather *g, kc_job_t *parent)
 {
     for (size_t i = 0; i < g->n; i++) {
+        kc__job_ref(g->one[i].job); /* for the tree */
         if (kc__job_enter(kc__worker(), kc__worker()->sched, parent, g->one[i].job) == 0)
             continue;
         g->one[i].job = NULL; /* the caller is cancelled meanwhile: it ends before it begins */
