@@ -78,6 +78,8 @@ BAD = [  # file, what to put instead of what (None: at its end), what must be fo
     (TEST, None, "\n" * MAX_FILE_LINES, "file of 804 lines, at most 800"),
     ("src/coro/old.c", None, "\n" * 701, "file of 701 lines, at most 700"),
     ("src/coro/old.c", None, "\n" * 600, "is not large any more"),
+    (GATE, None, "int kc__low(void)\n{\n    return 0;\n}\n",
+     "21: kc__low is declared in src/base/low.h, not in src/coro/gate.h"),
     (GATE, None, "#include <unistd.h>\n", "<unistd.h>: only src/base/os.c calls the kernel"),
     ("src/coro/overflow.c", None, LICENCE + "#include <sys/mman.h>\n", "<sys/mman.h>: only src"),
     ("src/top/watch.h", None, LICENCE + "#ifndef KC_TOP_WATCH_H\n#if defined(A)\n",

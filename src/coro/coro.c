@@ -40,6 +40,8 @@
 
 #include "base/os.h"
 #include "base/tsan.h"
+#include "coro/coro_end.h"
+#include "coro/defer.h"
 #include "coro/switch.h"
 
 #include <errno.h>

@@ -13,6 +13,7 @@
 #include "coro/stack.h"
 #include "coro/switch.h"
 #include "coro/thread.h"
+#include "coro/usage.h"
 
 #include <kcoro/coro.h>
 #include <kcoro/defer.h>
@@ -144,16 +145,6 @@ KC_INLINE _Noreturn void kc__coro_switch_last_fast(kc_thread_t *t, kcoro_t *to,
     kc__switch_last(to->sp, then, arg);
 }
 
-/* coro_end.c: on the next stack, when that of a coroutine is at rest: only now may it be seen as
- * FINISHED. */
-void kc__coro_ended(void *co);
-
-/* me leaves for `to` and never comes back. */
-KC_INLINE _Noreturn void kc__coro_leave_for_good(kcoro_t *me, kcoro_t *to)
-{
-    kc__coro_switch_last(kc__thread(), me, to, kc__coro_ended, me);
-}
-
 /* me is a scheduler's coroutine whose body has returned. Another one could go on on its stack. fp:
  * the control words that it must find. */
 bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp);
@@ -162,33 +153,11 @@ bool kc__coro_may_hand_over(const kcoro_t *me, uint64_t fp);
  * coroutine's. */
 kcoro_t *kc__coro_successor(kc_thread_t *t, kcoro_t *me, struct kc_task *task);
 
-/* The other one is the thread's current one and has the stack. me is gone. */
-void kc__coro_hand_over(kc_thread_t *t, kcoro_t *me);
-
-/* A scheduler's coroutine has left its stack for good, or never ran: gives back what it has. */
-void kc__coro_task_end(kc_thread_t *t, kcoro_t *co);
-
 /* One that is at rest is not to go on: its thread may end it, see above. False: it has just been
  * unparked. */
 bool kc__coro_task_abandon(kcoro_t *co);
 
 /* If it is parked it goes on, as by kcoro_unpark; else no permit is left. */
 void kc__coro_end_park(kcoro_t *co);
-
-/* Runs and removes all cleanups, newest first, those included that they add. */
-void kc__defer_run(kcoro_t *co);
-
-/* usage.c: what a line for people calls co: job 3 "reader", or coroutine 5 if it has no name. */
-typedef struct kc_label {
-    char text[80];
-} kc_label_t;
-kc_label_t kc__coro_label(const kcoro_t *co);
-
-/* Bad use: prints the call, what is wrong, the rule and the caller's coroutine; aborts. */
-_Noreturn KC_COLD void kc__usage(const char *call, const char *what);
-
-/* overflow.c: gives this thread a signal stack if reports are on. False: no memory. */
-bool kc__overflow_thread(kc_thread_t *t);
-void kc__overflow_thread_end(kc_thread_t *t);
 
 #endif

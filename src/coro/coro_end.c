@@ -17,10 +17,11 @@
  *
  * PROGRESS retain, release without end: lock-free. All else: the owner's thread.
  */
-#include "coro/coro.h"
+#include "coro/coro_end.h"
 
 #include "base/os.h"
 #include "base/tsan.h"
+#include "coro/defer.h"
 #include "coro/switch.h"
 
 /* Leaf functions may use so much below the stack pointer without moving it. */

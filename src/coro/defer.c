@@ -7,6 +7,8 @@
  * kc_cleanup_t.where tells them apart: it names the coroutine of a block's node, and is NULL in an
  * allocated one and in a block's node on a plain thread, which is on no list.
  */
+#include "coro/defer.h"
+
 #include "base/os.h"
 #include "coro/coro.h"
 

@@ -15,6 +15,8 @@
  *          overflow.2  overflow_thread  load_acquire   overflow.1
  */
 #define _GNU_SOURCE
+#include "coro/overflow.h"
+
 #include "base/os.h"
 #include "coro/coro.h"
 

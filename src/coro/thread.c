@@ -15,6 +15,7 @@
 
 #include "base/os.h"
 #include "coro/coro.h"
+#include "coro/overflow.h"
 #include "coro/switch.h"
 
 #include <pthread.h>

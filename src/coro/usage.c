@@ -2,6 +2,8 @@
 /*
  * usage.c - the line that a program dies with when it breaks a rule: the call, the rule, the job.
  */
+#include "coro/usage.h"
+
 #include "coro/coro.h"
 
 #include <stdio.h>

@@ -23,6 +23,7 @@
 #include "job/body.h"
 
 #include "base/os.h"
+#include "coro/coro_end.h"
 #include "job/body_start.h"
 #include "job/cancel.h"
 #include "job/describe.h"

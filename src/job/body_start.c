@@ -13,6 +13,7 @@
 #include "job/body_start.h"
 
 #include "base/os.h"
+#include "coro/coro_end.h"
 #include "job/body.h"
 #include "job/cancel.h"
 #include "job/end.h"

@@ -25,6 +25,7 @@
  */
 #include "job/cancel_walk.h"
 
+#include "coro/coro_end.h"
 #include "job/cancel.h"
 #include "job/end.h"
 #include "job/held.h"

@@ -24,4 +24,19 @@ void kc__task_submit(kc_task_t *task);
 
 void kc__worker_send(kc_worker_t *w, kc_block_t *block);
 
+/* On its own stack: reads the messages that were put off until then; takes the timers that are due.
+ * True: something was. */
+bool kc__worker_read_put_off(kc_worker_t *w);
+bool kc__worker_take_due(kc_worker_t *w);
+
+/* On another stack: is there something of that kind? Plans the next look. */
+bool kc__worker_is_wanted_there(kc_worker_t *w);
+
+/* A message to itself, which this thread reads on its own stack when the next one stops. */
+void kc__worker_read_later(kc_worker_t *w, kc_block_t *block);
+
+/* The thread where a coroutine of this affinity continues; NULL: any worker. The affinity exists.
+ */
+kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where);
+
 #endif

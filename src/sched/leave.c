@@ -11,6 +11,7 @@
  */
 #include "sched/leave.h"
 
+#include "coro/coro_end.h"
 #include "sched/idle.h"
 #include "sched/inbox.h"
 #include "sched/next.h"

@@ -303,10 +303,6 @@ KC_INLINE kc_sched_t *kc__task_sched(kc_task_t *task)
     return kc_load_relaxed(&task->worker)->sched;
 }
 
-/* The thread where a coroutine of this affinity continues; NULL: any worker. The affinity exists.
- */
-kc_worker_t *kc__sched_place(kc_sched_t *s, kc_affinity_t where);
-
 /* ---- sched.c ------------------------------------------------------------------------------- */
 
 /* A worker's thread runs, or could not be set up. */

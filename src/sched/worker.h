@@ -85,14 +85,6 @@ KC_INLINE bool kc__worker_is_on_own_stack(void)
     return t->current == t->main_co;
 }
 
-/* On its own stack: reads the messages that were put off until then; takes the timers that are due.
- * True: something was. */
-bool kc__worker_read_put_off(kc_worker_t *w);
-bool kc__worker_take_due(kc_worker_t *w);
-
-/* On another stack: is there something of that kind? Plans the next look. */
-bool kc__worker_is_wanted_there(kc_worker_t *w);
-
 enum { KC_LOOK_EVERY = 64 }; /* turns: one that looks at everything, whatever the time is */
 
 /* The next turn looks at everything, as a timer may be due. */
@@ -157,9 +149,6 @@ void kc__worker_call(void (*fn)(void *arg), void *arg);
 
 /* True: the caller stands between two stacks, and may not switch. */
 bool kc__worker_is_between(void);
-
-/* A message to itself, which this thread reads on its own stack when the next one stops. */
-void kc__worker_read_later(kc_worker_t *w, kc_block_t *block);
 
 /* The first timer of this thread may be one that is due then. */
 KC_INLINE void kc__worker_hear_of(kc_worker_t *w, kc_time_t due)

@@ -26,10 +26,11 @@
  *             a job that was cancelled and never ran again. So lines are not in order of time;
  *             readers sort them, and keep those of one time in the order of the file.
  */
+#include "top/export.h"
+
 #include "base/os.h"
 #include "job/job.h"
 #include "top/json.h"
-#include "top/trace.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -18,6 +18,7 @@
  */
 #define _GNU_SOURCE
 #include "top/trace.h"
+#include "top/export.h"
 #include "top/tree.h"
 
 #include <kcoro/trace.h>

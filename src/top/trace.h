@@ -25,9 +25,6 @@ typedef struct {
     uint64_t dropped;           /* S  after the end                                        */
 } kc_trace_t;
 
-/* Writes the file: merges the chunks of all lanes. buffer: one for each lane. 0, negative errno. */
-int kc__trace_export(kc_sched_t *s, kc_trace_t *t, unsigned lanes, kc_record_t **buffer);
-
 /* The scheduler ends: stops its trace, if there is one. */
 void kc__trace_end(kc_sched_t *s);
 

@@ -24,7 +24,8 @@
  *          must fail then. MODEL_TRACE=1 shows how.
  */
 #undef _FORTIFY_SOURCE /* its longjmp knows no stacks but the thread's */
-#include "coro/coro.h"
+#include "coro/coro_end.h"
+#include "coro/defer.h"
 #include "coro/switch.h"
 #include "harness.h"
 #include "model_case.h"
