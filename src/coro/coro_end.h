@@ -9,7 +9,7 @@
 
 /* On the next stack, when that of a coroutine is at rest: only now may it be seen as
  * FINISHED. */
-void kc__coro_ended(void *co);
+void kc__coro_ended(void *arg);
 
 /* me leaves for `to` and never comes back. */
 KC_INLINE _Noreturn void kc__coro_leave_for_good(kcoro_t *me, kcoro_t *to)
