@@ -100,7 +100,7 @@ static int find(const kc_launch_opts_t *o, place_t *p)
     return 0;
 }
 
-static KC_NOINLINE place_t find_place(const kc_launch_opts_t *o)
+static place_t find_place(const kc_launch_opts_t *o)
 {
     place_t p = ordinary_place();
 

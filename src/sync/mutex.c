@@ -90,6 +90,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int lock_slow(kc_wait_queue_t *l, kc_owner_wa
         return 0;
     uint64_t owner = kc__wait_queue_lock(l);
 
+    KC_CHECK(owner || !l->first); /* R1 */
     if (owner == 0 || owner == w->owner) {
         kc__wait_queue_unlock(l, w->owner);
         return owner ? -EDEADLK : 0;
@@ -174,7 +175,6 @@ static KC_NOINLINE void unlock_slow(kc_wait_queue_t *l)
 {
     kc__wait_queue_lock(l);
     kc_wait_t *w = kc__wait_queue_take(l);
-    KC_CHECK(w || !l->first); /* R1 */
     kc__wait_queue_unlock(l, w ? kc_container_of(w, kc_owner_wait_t, wait)->owner : 0);
     if (w)
         kc__wait_wake(w);

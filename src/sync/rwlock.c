@@ -88,6 +88,7 @@ static KC_NOINLINE KC_AFTER_SWITCH int wait_for(kc_wait_queue_t *l, kc_owner_wai
     bool write = w->wait.kind == KC_WAIT_WRITE;
     uint64_t own = kc__wait_queue_lock(l);
 
+    KC_CHECK(own || !l->first); /* nobody waits for what is free */
     if (is_writer(own, w->owner)) {
         kc__wait_queue_unlock(l, own);
         return -EDEADLK;

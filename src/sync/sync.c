@@ -69,6 +69,7 @@ static int sem_acquire(kc_sem_t *s, kc_time_t deadline)
         return rc;
     kc__wait_begin_checked(&w, KC_WAIT_SEM, s);
     uint64_t own = kc__wait_queue_lock(l);
+    KC_CHECK(own < ONE || !l->first); /* nobody waits for what is free */
     if (own >= ONE) {
         kc__wait_queue_unlock(l, own - ONE);
         return 0;
@@ -170,6 +171,7 @@ static int wait_open(kc_wait_queue_t *l, bool (*is_open)(uint64_t word), kc_wait
         return rc;
     kc__wait_begin_checked(&w, kind, l);
     uint64_t own = kc__wait_queue_lock(l);
+    KC_CHECK(!is_open(own) || !l->first);
     if (is_open(own)) {
         kc__wait_queue_unlock(l, own);
         return 0;
