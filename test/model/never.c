@@ -7,9 +7,11 @@
  */
 #include "base/os.h"
 #include "job/body.h"
+#include "job/body_start.h"
 #include "job/grace.h"
 #include "job/job_timer.h"
 #include "model.h"
+#include "sched/run.h"
 #include "sched/sched.h"
 #include "sched/worker.h"
 
