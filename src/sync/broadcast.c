@@ -84,14 +84,15 @@ int kc_broadcast_send(kc_broadcast_t *b, const void *item)
     if (!b)
         return -EINVAL;
     check(b, "kc_broadcast_send");
-    if (!item && b->item_size > 0)
+    size_t size = b->item_size;
+    if (!item && size > 0)
         return -EINVAL;
     kc__wait_queue_lock(&b->queue);
     if (b->cause) {
         kc__wait_queue_unlock(&b->queue, 0);
         return b->cause; /* it does not change any more */
     }
-    kc__item_copy(slot(b, b->sent++), item, b->item_size);
+    kc__item_copy(slot(b, b->sent++), item, size);
     kc_link_t *taken = kc__wait_queue_take_some(&b->queue, UINT64_MAX);
     kc__wait_queue_unlock(&b->queue, 0);
     kc__wait_wake_all(taken);
