@@ -282,8 +282,9 @@ static kc_job_t *make_task(kc_sched_t *s, kc_affinity_t where, const kc_call_t *
                            .refs = 1,
                            .ext = ext,
                            .opts = opts };
+    kc_thread_t *t = kc__thread_make();
 
-    return kc__job_create_anywhere(s, spec);
+    return t ? kc__job_create(t, s, spec) : NULL;
 }
 
 kc_task_t *kc__roots_make(kc_sched_t *s, kc_affinity_t where, kc_fn_t fn, void *arg,
